@@ -44,7 +44,7 @@ def answers(tmp_path: Path) -> Path:
 
 
 def get_key(sheet: Sheet, number: int = 1) -> dict[str, list[list[str]]]:
-    return make_answer_key(sheet.exercises[number - 1].problem, sheet.plan.decimals)
+    return make_answer_key(sheet.exercises[number - 1].problem, sheet.decimals)
 
 
 def write_answer(

@@ -1,8 +1,9 @@
 """Grade students' answers to a sheet, with credit for numbers that follow from a mistake.
 
 ANSWERS has one folder per student (alice/problem-01.toml, …) or one file per student (alice.toml
-with [problem-01.claim], …). The given matrices are those of the sheet. A step is worth one mark,
-divided among its cells. On a sheet with planted mistakes, students hand in
+with [problem-01.claim], …). The given matrices are those of the sheet. A step is worth one mark, or
+as many as `workings make --points` gave it, divided among its cells; steps that were not asked earn
+none. On a sheet with planted mistakes, students hand in
 [found] step = "scores", cell = [1, 2], mistake = "not-scaled"; each is worth one mark.
 """
 

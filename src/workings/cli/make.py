@@ -28,12 +28,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kind",
         required=True,
         metavar="KIND",
-        help="kind of problem: one of those listed below",
+        help="kind of problem, one of those listed below; self,lstm: several take turns",
     )
     parser.add_argument(
         "--size",
         metavar="TOKENSxWIDTH",
-        help="like 3x4: 3 tokens of width 4 (default: one that suits the kind)",
+        help="like 3x4: 3 tokens of width 4 (default: one that suits the kind and the level)",
+    )
+    parser.add_argument(
+        "--level",
+        type=int,
+        default=2,
+        metavar="N",
+        help="1: small, 2: medium, 3: large and without formulas (default: 2)",
     )
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder for the sheet")
     parser.add_argument(
@@ -44,6 +51,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mistakes",
         action="store_true",
         help="plant one mistake per problem, for students to find",
+    )
+    parser.add_argument(
+        "--steps",
+        metavar="STEP,STEP",
+        help="steps that are asked, like weights,mixed (default: all); the key has every step",
+    )
+    parser.add_argument(
+        "--points",
+        metavar="STEP=N,…",
+        help="points of each step, like weights=2,mixed=3; one number: of every step (default: 1)",
+    )
+    parser.add_argument(
+        "--hide-formulas",
+        action="store_true",
+        help="print only the names of steps, so that students must know the formulas",
     )
     parser.add_argument(
         "--title", default="", metavar="TEXT", help="title of the sheet (default: the kind)"
@@ -85,6 +107,10 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.seed,
         mistakes=arguments.mistakes,
         title=arguments.title,
+        steps=arguments.steps,
+        points=arguments.points,
+        hide_formulas=arguments.hide_formulas,
+        level=arguments.level,
         decimals=arguments.decimals,
         vectors=arguments.vectors,
         scale=arguments.scale,

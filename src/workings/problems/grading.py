@@ -26,6 +26,7 @@ from workings.problems.notation import format_decimal
 from workings.problems.problem import Claim, Problem
 from workings.problems.problem_file import parse_problem_toml, read_text_file, set_nested
 from workings.problems.sheets.folder import read_manifest
+from workings.problems.sheets.questions import MAX_POINTS
 from workings.problems.sheets.rounded_solution import CellTexts, format_fixed, nest_claims
 from workings.problems.solution import format_step_title
 from workings.problems.verdicts import MINUS_INFINITY_THRESHOLD
@@ -181,7 +182,7 @@ class Grades:
 
 @dataclass(frozen=True)
 class SheetProblem:
-    """A problem of the sheet: its table without claims, and the steps that are graded.
+    """A problem of the sheet: its table without claims, and the points of the graded steps.
 
     `planted_report` is the report on the solution with a planted mistake, if the sheet has them.
     """
@@ -189,7 +190,7 @@ class SheetProblem:
     name: str
     table: dict[str, Any]
     decimals: int
-    graded_steps: list[str]
+    points: dict[str, int]
     planted_report: Report | None
 
 
@@ -208,8 +209,8 @@ def grade(sheet: str | Path, answers: str | Path) -> Grades:
         if unassigned and not submission.read_error:  # noted once, with the first problem
             graded[0].note = "; ".join(filter(None, [graded[0].note, *unassigned]))
         rows += graded
-    steps = list(dict.fromkeys(step for problem in problems for step in problem.graded_steps))
-    max_points = {problem.name: len(problem.graded_steps) for problem in problems}
+    steps = list(dict.fromkeys(step for problem in problems for step in problem.points))
+    max_points = {problem.name: sum(problem.points.values()) for problem in problems}
     return Grades(steps, max_points, rows, errors)
 
 
@@ -223,32 +224,55 @@ def _read_problems(folder: Path) -> list[SheetProblem]:
         )
     if not isinstance(entries, list) or not entries:
         raise UserError(f"{folder}: sheet.json lists no problems")
-    has_mistakes = bool(manifest.get("mistakes"))
-    return [_read_problem(folder, entry, decimals, has_mistakes) for entry in entries]
+    has_mistakes, is_hidden = (bool(manifest.get(key)) for key in ("mistakes", "hide_formulas"))
+    # Without formulas, the students' files lack settings, which the key has.
+    source = folder / "key" if is_hidden else folder
+    return [_read_problem(folder, source, entry, decimals, has_mistakes) for entry in entries]
 
 
-def _read_problem(folder: Path, entry: Any, decimals: int, has_mistakes: bool) -> SheetProblem:
+def _read_problem(
+    folder: Path, source: Path, entry: Any, decimals: int, has_mistakes: bool
+) -> SheetProblem:
     file = entry.get("file") if isinstance(entry, dict) else None
     if not isinstance(file, str) or not _PROBLEM_FILE.fullmatch(file):
         raise UserError(
             f"{folder}: sheet.json: {str(file)!r:.40} is not the name of a problem file"
         )
     try:
-        content = read_problem_table(folder / file)
-        table = {key: value for key, value in content.items() if key != "claim"}
-        steps = [step.key for step in Problem(**table).asked_steps]
-        planted_report = check_problem(Problem(**content)) if has_mistakes else None
+        table = {k: v for k, v in read_problem_table(source / file).items() if k != "claim"}
+        problem, planted_report = Problem(**table), None
+        if has_mistakes:
+            claim = read_problem_table(folder / file).get("claim", {})
+            planted_report = check_problem(Problem(**{**table, "claim": claim}))
     except UserError as error:
         raise UserError(f"{folder / file}: {error}") from None
     if planted_report is not None and planted_report.first is None:
         raise UserError(f"{folder / file}: the solution has no mistake to find")
-    graded_steps = list(FINDING_COLUMNS) if has_mistakes else steps
-    return SheetProblem(file.removesuffix(".toml"), table, decimals, graded_steps, planted_report)
+    try:
+        points = dict.fromkeys(FINDING_COLUMNS, 1) if has_mistakes else _read_points(problem, entry)
+    except UserError as error:
+        raise UserError(f"{folder}: sheet.json: {file}: {error}") from None
+    return SheetProblem(file.removesuffix(".toml"), table, decimals, points, planted_report)
+
+
+def _read_points(problem: Problem, entry: Mapping[str, Any]) -> dict[str, int]:
+    """Return the points of the steps that the manifest asks for; all steps by default."""
+    known = [step.key for step in problem.asked_steps]
+    steps, points = entry.get("steps", known), entry.get("points", {})
+    if not isinstance(steps, list) or not steps or not isinstance(points, Mapping):
+        raise UserError("expected a list of steps, and points by step")
+    for key in (*steps, *points):
+        if key not in known:
+            raise UserError(f"no step {str(key)!r:.40}: {did_you_mean(str(key), known)}")
+    for value in points.values():
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_POINTS:
+            raise UserError(f"points {value!r:.20}: it must be from 1 to {MAX_POINTS}")
+    return {key: points.get(key, 1) for key in known if key in steps}
 
 
 def _grade_submission(submission: Submission, sheet_problem: SheetProblem) -> GradeRow:
     """Grade one problem of one student."""
-    points = dict.fromkeys(sheet_problem.graded_steps, 0.0)
+    points = dict.fromkeys(sheet_problem.points, 0.0)
     row = GradeRow(submission.student, sheet_problem.name, points)
     error_text = submission.errors.get(sheet_problem.name) or submission.read_error
     if error_text:
@@ -271,12 +295,17 @@ def _grade_submission(submission: Submission, sheet_problem: SheetProblem) -> Gr
 
 
 def _grade_claim(row: GradeRow, sheet_problem: SheetProblem, claim: Any) -> None:
-    """Grade a claim: each step is worth one point, spread over its cells."""
+    """Grade a claim: the points of a step are spread over its cells.
+
+    Steps that are not asked earn nothing, but numbers may follow from them.
+    """
     claim, notes = _drop_unreadable_steps(sheet_problem, claim)
     report, coarse = _check_precise_claims(sheet_problem, claim)
     for checked_step in report.steps:
-        is_credited = np.isin(checked_step.verdicts, CREDITED_VERDICTS)
-        row.points[checked_step.step.key] = float(is_credited.mean())
+        key = checked_step.step.key
+        if key in sheet_problem.points:
+            is_credited = np.isin(checked_step.verdicts, CREDITED_VERDICTS)
+            row.points[key] = sheet_problem.points[key] * float(is_credited.mean())
     first = report.first
     if first is not None:
         row.first_wrong_cell = _describe_wrong_cell(report, first)
@@ -335,10 +364,11 @@ def _check_precise_claims(sheet_problem: SheetProblem, claim: Any) -> tuple[Repo
     it would count as following from it. One decimal less than the sheet asks for is accepted.
     """
     problem = Problem(**{**sheet_problem.table, "claim": claim})
+    shown = {step.key for step in problem.asked_steps}
     texts = {
         c.key: _get_claim_texts(problem, c)
         for c in problem.claims
-        if not c.reprint and c.key in sheet_problem.graded_steps
+        if not c.reprint and c.key in shown
     }
     coarse: list[str] = []
     while True:  # terminates: each iteration changes cells that are not changed again

@@ -1,14 +1,14 @@
-"""Problem sheets and their keys as HTML, LaTeX and a Moodle quiz, and all files of a sheet."""
+"""Problem sheets and their keys as HTML and LaTeX, and all files of a sheet."""
 
-import re
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 from workings.problems.notation import (
     UNICODE_PREAMBLE,
+    Formula,
     LatexNotation,
     MathMLNotation,
-    TextNotation,
     escape_latex,
     typeset,
 )
@@ -26,9 +26,11 @@ from workings.problems.sheets.printed_sheet import (
     PrintedSheet,
     PrintedStep,
     block_part_prefix,
+    format_points,
 )
 from workings.problems.sheets.sheet import Sheet
 from workings.problems.worked_problem import Panel
+from workings.render.moodle import render_moodle
 
 
 def write_sheet(sheet: Sheet, folder: str | Path) -> None:
@@ -93,6 +95,7 @@ td.first { border: 3px solid #111; font-weight: bold; }
 .line { display: flex; gap: .4rem; flex: 1 1 7rem; white-space: nowrap; }
 .mistake { border-left: 4px solid #111; padding: .1rem .8rem; margin: .6rem 0;
            break-inside: avoid; }
+.working { list-style: none; margin: .3rem 0; padding: 0; font-size: .85rem; }
 .choices { columns: 13rem; margin: .3rem 0; padding-left: 1.2rem; }
 code { font: .9em/1.2 ui-monospace, Menlo, Consolas, monospace; }
 @media (max-width: 30rem) { body { padding: .8rem .6rem; } .blank td { min-width: 2.9rem; } }
@@ -126,13 +129,13 @@ def render_html(sheet: PrintedSheet, *, key: bool = False) -> str:
         "</header>",
     ]
     if not key:
-        fields = "".join(f"<span>{word}</span>" for word in ("Name", "Date", "Marks"))
+        fields = "".join(f"<span>{word}</span>" for word in ("Name", "Date", _marks_title(sheet)))
         body.append(f'<p class="student">{fields}</p>')
         instructions = "".join(f"<p>{escape(text)}</p>" for text in sheet.instructions)
         body.append(f'<div class="instructions">{instructions}</div>')
         if any(problem.mistake for problem in sheet.problems):
             body.append(_html_choices(sheet))
-    body += [_html_problem(p, key, first=k == 0) for k, p in enumerate(sheet.problems)]
+    body += [_html_problem(p, sheet, key, first=k == 0) for k, p in enumerate(sheet.problems)]
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
@@ -146,7 +149,11 @@ def _html_choices(sheet: PrintedSheet) -> str:
     return f'<h3>Mistakes to choose from</h3>\n<ul class="choices">{names}</ul>'
 
 
-def _html_problem(problem: PrintedProblem, key: bool, first: bool) -> str:
+def _marks_title(sheet: PrintedSheet) -> str:
+    return f"Marks (of {sheet.points})" if sheet.has_points else "Marks"
+
+
+def _html_problem(problem: PrintedProblem, sheet: PrintedSheet, key: bool, first: bool) -> str:
     heading = f" <small>{escape(problem.heading)}</small>" if problem.heading else ""
     lines = [
         f'<section class="{"problem first" if first else "problem"}">',
@@ -158,7 +165,10 @@ def _html_problem(problem: PrintedProblem, key: bool, first: bool) -> str:
     if problem.givens and not key:
         givens = "\n".join(_html_matrix(given) for given in problem.givens)
         lines += ["<h3>Given</h3>", f'<div class="row">\n{givens}\n</div>']
-    steps = "\n".join(_html_step(step, problem, key) for step in problem.steps)
+    steps = "\n".join(
+        _html_step(step, problem, sheet, key)
+        for step in (problem.steps if key else problem.asked_steps)
+    )
     lines += [f"<h3>{_steps_title(problem, key)}</h3>", f'<div class="row steps">\n{steps}\n</div>']
     if problem.mistake is not None and not key:
         lines.append(_html_answer_lines())
@@ -190,9 +200,24 @@ def _html_answer_lines() -> str:
     return f'<div class="answer"><div>{location}</div><div>{answer}</div></div>'
 
 
-def _html_step(step: PrintedStep, problem: PrintedProblem, key: bool) -> str:
+def _html_step(step: PrintedStep, problem: PrintedProblem, sheet: PrintedSheet, key: bool) -> str:
     texts, first_wrong = _step_numbers(step, problem, key)
-    return _html_matrix(step.panel, texts, first_wrong, blank=not key and problem.mistake is None)
+    return _html_matrix(
+        step.panel,
+        texts,
+        first_wrong,
+        blank=not key and problem.mistake is None,
+        note=_step_note(step, problem, sheet),
+        working=step.working if key else [],
+        hides_formula=sheet.hides_formulas and not key,
+    )
+
+
+def _step_note(step: PrintedStep, problem: PrintedProblem, sheet: PrintedSheet) -> str:
+    """Return the points of a step, or that it is not asked (in the key); "" if all are alike."""
+    if not step.is_asked:
+        return "not asked"
+    return format_points(step.points) if sheet.has_points and problem.mistake is None else ""
 
 
 def _step_numbers(
@@ -213,17 +238,27 @@ def _html_matrix(
     panel: Panel,
     texts: list[list[str]] | None = None,
     first_wrong: tuple[int, int] | None = None,
+    *,
     blank: bool = False,
+    note: str = "",
+    working: Sequence[Formula] = (),
+    hides_formula: bool = False,
 ) -> str:
     n = MathMLNotation()
     rows, columns = panel.shape
     formula = n.symbol(panel.name) if panel.formula is None else panel.formula(n)
-    shape = f'<span class="shape">{escape(block_part_prefix(panel))} {rows} × {columns}</span>'
-    math = f'<math xmlns="{_MATHML_NAMESPACE}">{formula}</math>'
+    note = f" · {note}" if note else ""
+    shape = (
+        f'<span class="shape">{escape(block_part_prefix(panel))} {rows} × {columns}'
+        f"{escape(note)}</span>"
+    )
+    caption = f'<math xmlns="{_MATHML_NAMESPACE}">{formula}</math>'
+    if hides_formula:
+        caption = f"<b>{escape(panel.name)}</b>"
     label = "" if panel.formula is None else f' aria-label="{escape(panel.name)}"'
     header = "".join(f'<th scope="col">{escape(name)}</th>' for name in panel.column_names)
     lines = [
-        f"<figure><figcaption>{math}{shape}</figcaption>",
+        f"<figure><figcaption>{caption}{shape}</figcaption>",
         f"<table{label}{_html_class('blank' if blank else '')}>",
         f'<thead><tr><td class="corner"></td>{header}</tr></thead>',
         "<tbody>",
@@ -235,7 +270,18 @@ def _html_matrix(
             for j, cell in enumerate(panel.cells[i])
         ]
         lines.append(f'<tr><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>')
-    return "\n".join([*lines, "</tbody></table></figure>"])
+    return "\n".join([*lines, "</tbody></table>", *_html_working(working), "</figure>"])
+
+
+def _html_working(working: Sequence[Formula]) -> list[str]:
+    """Return the arithmetic of each cell."""
+    if not working:
+        return []
+    n = MathMLNotation()
+    cells = [
+        f'<li><math xmlns="{_MATHML_NAMESPACE}">{formula(n)}</math></li>' for formula in working
+    ]
+    return ['<ul class="working">', *cells, "</ul>"]
 
 
 def _html_class(name: str) -> str:
@@ -276,18 +322,22 @@ def render_latex(sheet: PrintedSheet, *, key: bool = False) -> str:
     ]
     if not key:
         lines.append(
-            r"Name \fillin{6cm}\hfill Date \fillin{3cm}\hfill Marks \fillin{2cm}\par\medskip"
+            r"Name \fillin{6cm}\hfill Date \fillin{3cm}\hfill "
+            + escape_latex(_marks_title(sheet))
+            + r" \fillin{2cm}\par\medskip"
         )
         lines += [escape_latex(text) + r"\par" for text in sheet.instructions]
         if any(problem.mistake for problem in sheet.problems):
             names = r",\, ".join(rf"\term{{{escape_latex(name)}}}" for name in sheet.choices)
             lines.append(rf"Mistakes to choose from: {{\raggedright\small {names}.\par}}")
     for k, problem in enumerate(sheet.problems):
-        lines += _latex_problem(problem, key, first=k == 0)
+        lines += _latex_problem(problem, sheet, key, first=k == 0)
     return "\n".join([*lines, r"\end{document}", ""])
 
 
-def _latex_problem(problem: PrintedProblem, key: bool, first: bool) -> list[str]:
+def _latex_problem(
+    problem: PrintedProblem, sheet: PrintedSheet, key: bool, first: bool
+) -> list[str]:
     heading = rf" \textit{{{escape_latex(problem.heading)}}}" if problem.heading else ""
     page_break = [] if first else [r"\filbreak" if key else r"\newpage"]
     lines = [*page_break, rf"\section*{{Problem {problem.number}{heading}}}"]
@@ -301,7 +351,12 @@ def _latex_problem(problem: PrintedProblem, key: bool, first: bool) -> list[str]
         ]
     lines += [
         rf"\textbf{{{_steps_title(problem, key)}}}\par",
-        *_latex_flow([_latex_step(step, problem, key) for step in problem.steps]),
+        *_latex_flow(
+            [
+                _latex_step(step, problem, sheet, key)
+                for step in (problem.steps if key else problem.asked_steps)
+            ]
+        ),
     ]
     if problem.mistake is not None and not key:
         lines.append(
@@ -328,25 +383,39 @@ def _latex_mistake(mistake: PrintedMistake) -> str:
     )
 
 
-def _latex_step(step: PrintedStep, problem: PrintedProblem, key: bool) -> str:
-    return _latex_matrix(step.panel, *_step_numbers(step, problem, key))
+def _latex_step(step: PrintedStep, problem: PrintedProblem, sheet: PrintedSheet, key: bool) -> str:
+    return _latex_matrix(
+        step.panel,
+        *_step_numbers(step, problem, key),
+        note=_step_note(step, problem, sheet),
+        working=step.working if key else [],
+        hides_formula=sheet.hides_formulas and not key,
+    )
 
 
 def _latex_matrix(
-    panel: Panel, texts: list[list[str]] | None = None, first_wrong: tuple[int, int] | None = None
+    panel: Panel,
+    texts: list[list[str]] | None = None,
+    first_wrong: tuple[int, int] | None = None,
+    *,
+    note: str = "",
+    working: Sequence[Formula] = (),
+    hides_formula: bool = False,
 ) -> str:
     """Return a matrix below its formula; cells without a number are empty boxes."""
     n = LatexNotation()
     rows, columns = panel.shape
     formula = n.symbol(panel.name) if panel.formula is None else panel.formula(n)
+    caption = rf"\textbf{{{escape_latex(panel.name)}}}" if hides_formula else f"${formula}$"
+    note = f"; {note}" if note else ""
     header = " & ".join(
         rf"\multicolumn{{1}}{{c}}{{{_latex_name(name)}}}" for name in panel.column_names
     )
     lines = [
         r"\begin{tabular}[t]{@{}l@{}}",
         rf"\setlength{{\tabcolsep}}{{{3 if texts else 4}pt}}"
-        rf"${formula}$ {{\footnotesize {escape_latex(block_part_prefix(panel))}"
-        rf" ${rows}\times{columns}$}}\\[1mm]",
+        rf"{caption} {{\footnotesize {escape_latex(block_part_prefix(panel))}"
+        rf" ${rows}\times{columns}$" + rf"{escape_latex(note)}}}\\[1mm]",
         rf"\begin{{tabular}}{{r|{'c|' * columns}}}",
         rf"\multicolumn{{1}}{{c}}{{}} & {header} \\ \cline{{2-{columns + 1}}}",
     ]
@@ -356,7 +425,9 @@ def _latex_matrix(
             for j, cell in enumerate(panel.cells[i])
         ]
         lines.append(rf"{_latex_name(name)} & {' & '.join(cells)} \\ \cline{{2-{columns + 1}}}")
-    return "\n".join([*lines, r"\end{tabular}", r"\end{tabular}"])
+    lines.append(r"\end{tabular}")
+    lines += [rf"\\[.5mm] \footnotesize ${formula(n)}$" for formula in working]
+    return "\n".join([*lines, r"\end{tabular}"])
 
 
 def _latex_name(name: str) -> str:
@@ -372,136 +443,3 @@ def _latex_cell(text: str, is_first_wrong: bool) -> str:
 
 def _latex_number(text: str) -> str:
     return escape_latex(typeset(text))
-
-
-# Characters that XML 1.0 does not allow.
-_XML_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-
-
-def render_moodle(sheet: PrintedSheet) -> str:
-    """Return Moodle XML: a category with the title of the sheet, and one question per problem."""
-    questions = [
-        _moodle_category(sheet),
-        *(_moodle_question(problem, sheet) for problem in sheet.problems),
-    ]
-    return '<?xml version="1.0" encoding="UTF-8"?>\n<quiz>\n' + "\n".join(questions) + "\n</quiz>\n"
-
-
-def _moodle_category(sheet: PrintedSheet) -> str:
-    name = sheet.title.replace("/", "//")  # a single slash would start a subcategory
-    return (
-        '<question type="category">\n'
-        f"<category><text>$course$/top/{_escape_xml(name)}</text></category>\n"
-        '<info format="html"><text></text></info>\n<idnumber></idnumber>\n</question>'
-    )
-
-
-def _moodle_question(problem: PrintedProblem, sheet: PrintedSheet) -> str:
-    name = _escape_xml(f"{sheet.title} {problem.number:02d}")
-    text = _cdata_section(_moodle_question_text(problem, sheet))
-    feedback = _cdata_section(_moodle_feedback(problem))
-    return (
-        '<question type="cloze">\n'
-        f"<name><text>{name}</text></name>\n"
-        f'<questiontext format="html"><text>{text}</text></questiontext>\n'
-        f'<generalfeedback format="html"><text>{feedback}</text></generalfeedback>\n'
-        "<penalty>0.3333333</penalty>\n<hidden>0</hidden>\n<idnumber></idnumber>\n</question>"
-    )
-
-
-def _moodle_question_text(problem: PrintedProblem, sheet: PrintedSheet) -> str:
-    # Only the first instruction: Moodle compares with fixed answers and gives no marks for numbers
-    # that follow from a wrong one, as the other instructions promise.
-    instructions = sheet.instructions if problem.mistake else sheet.instructions[:1]
-    lines = [f"<p>{_escape_cloze_html(text)}</p>" for text in instructions]
-    if problem.heading:
-        lines.append(f"<p><em>{_escape_cloze_html(problem.heading)}</em></p>")
-    lines.append(f"<p>{_escape_cloze_html(' '.join(problem.instructions))}</p>")
-    lines += [_moodle_table(given) for given in problem.givens]
-    for step in problem.steps:
-        lines.append(_moodle_table(step.panel, None if problem.mistake else _moodle_boxes(step)))
-    if problem.mistake is not None:
-        lines.append(_moodle_mistake_question(problem, problem.mistake, sheet.choices))
-    return "\n".join(lines)
-
-
-def _moodle_mistake_question(
-    problem: PrintedProblem, mistake: PrintedMistake, choices: list[str]
-) -> str:
-    steps = _moodle_choice([step.panel.name for step in problem.steps], (mistake.step_name,))
-    names = _moodle_choice(choices, mistake.names)
-    return (
-        f"<p>The first wrong number: step {steps}, row {{1:NUMERICAL:={mistake.row}:0}}, column"
-        f" {{1:NUMERICAL:={mistake.column}:0}}. The mistake: {names}</p>"
-    )
-
-
-def _moodle_choice(names: list[str], correct: tuple[str, ...]) -> str:
-    answers = "~".join(f"{'=' if name in correct else ''}{_escape_cloze(name)}" for name in names)
-    return f"{{1:MULTICHOICE:{answers}}}"
-
-
-def _moodle_boxes(step: PrintedStep) -> list[list[str]]:
-    return [
-        [_moodle_box(text, tolerance) for text, tolerance in zip(row, tolerances, strict=True)]
-        for row, tolerances in zip(step.solution, step.tolerance, strict=True)
-    ]
-
-
-def _moodle_box(text: str, tolerance: float) -> str:
-    """Return a box for a number; −∞ is a text in Moodle, with several accepted spellings."""
-    if text == "-inf":
-        return "{1:SHORTANSWER:=-inf~=-∞~=−∞~=-infinity~=−inf}"
-    return f"{{1:NUMERICAL:={text}:{tolerance:g}}}"
-
-
-def _moodle_table(panel: Panel, boxes: list[list[str]] | None = None) -> str:
-    """Return a matrix; its formula is plain text, because Moodle removes MathML."""
-    formula = panel.name if panel.formula is None else panel.formula(TextNotation())
-    header = "".join(
-        f'<th scope="col">{_escape_cloze_html(name)}</th>' for name in panel.column_names
-    )
-    rows = []
-    for i, name in enumerate(panel.row_names):
-        cells = "".join(
-            f"<td>{boxes[i][j] if boxes else _escape_cloze_html(typeset(cell.text))}</td>"
-            for j, cell in enumerate(panel.cells[i])
-        )
-        rows.append(f'<tr><th scope="row">{_escape_cloze_html(name)}</th>{cells}</tr>')
-    return (
-        f"<p><strong>{_escape_cloze_html(formula)}</strong></p>\n"
-        f"<table><thead><tr><td></td>{header}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    )
-
-
-def _moodle_feedback(problem: PrintedProblem) -> str:
-    mistake = problem.mistake
-    if mistake is None:
-        return ""
-    claimed, expected = (
-        _escape_cloze_html(typeset(number)) for number in (mistake.claimed, mistake.expected)
-    )
-    return (
-        f"<p>{_escape_cloze_html(mistake.step_name)}, row {mistake.row}, column {mistake.column}:"
-        f" {claimed} instead of {expected}."
-        f" {_escape_cloze_html(mistake.names[0])}: {_escape_cloze_html(mistake.description)}.</p>"
-    )
-
-
-def _escape_cloze_html(text: str) -> str:
-    """Escape text for HTML, and braces, which would start a cloze question."""
-    return escape(text).replace("{", "&#123;").replace("}", "&#125;")
-
-
-def _escape_cloze(text: str) -> str:
-    """Escape the text of an answer inside a cloze question."""
-    return re.sub(r"([\\~=#{}/\"])", r"\\\1", text)
-
-
-def _escape_xml(text: str) -> str:
-    return escape(_XML_FORBIDDEN.sub("?", text), quote=False)
-
-
-def _cdata_section(text: str) -> str:
-    content = _XML_FORBIDDEN.sub("?", text).replace("]]>", "]]]]><![CDATA[>")
-    return f"<![CDATA[{content}]]>"

@@ -67,7 +67,7 @@ def fill_in(sheet: Sheet, text: str) -> str:
     answers = iter(
         texts
         for exercise in sheet.exercises
-        for texts in make_answer_key(exercise.problem, sheet.plan.decimals).values()
+        for texts in make_answer_key(exercise.problem, sheet.decimals).values()
     )
     for code in get_code_cells(text):
         if '"?"' in code:
@@ -138,8 +138,8 @@ def test_tolerances_allow_for_rounding_at_every_step(kind: str, sheets: dict[str
     for exercise, printed_problem in zip(
         sheet.exercises, make_printed_sheet(sheet).problems, strict=True
     ):
-        rounded = solve_rounded(exercise.problem, sheet.plan.decimals)
-        tolerances = estimate_tolerances(exercise.problem, sheet.plan.decimals)
+        rounded = solve_rounded(exercise.problem, sheet.decimals)
+        tolerances = estimate_tolerances(exercise.problem, sheet.decimals)
         for step in printed_problem.steps:
             key = np.array([[float(t) for t in row] for row in step.solution])
             with np.errstate(invalid="ignore"):

@@ -13,6 +13,8 @@ from workings.problems.sheets.sheet import Exercise, Sheet
 
 FORMAT, VERSION = "workings sheet", 1
 MANIFEST = "sheet.json"
+# The fields of a problem that a student sees in its matrices, whether formulas are hidden or not.
+_VISIBLE_FIELDS = ("title", "kind", "vectors", "heads", "mask", "tokens", "context_tokens", "given")
 MAX_MANIFEST_BYTES = 16 * 2**20
 
 
@@ -20,16 +22,25 @@ def format_problem_files(sheet: Sheet) -> dict[str, str]:
     """Return the problem files and, under key/, their solutions, by path in the folder."""
     files = {}
     for exercise in sheet.exercises:
-        files[f"{exercise.name}.toml"] = _render_problem(exercise)
-        files[f"key/{exercise.name}.toml"] = _render_key(exercise, sheet.plan.decimals)
+        files[f"{exercise.name}.toml"] = _render_problem(exercise, sheet.hides_formulas)
+        files[f"key/{exercise.name}.toml"] = _render_key(exercise, sheet.decimals)
     return files
 
 
-def _render_problem(exercise: Exercise) -> str:
+def make_student_table(exercise: Exercise, hides_formulas: bool) -> dict[str, Any]:
+    """Return the table of the students' file; settings that state a formula may be hidden."""
+    if not hides_formulas:
+        return exercise.table
+    kept = (*_VISIBLE_FIELDS, *exercise.problem.kind.options)
+    return {name: value for name, value in exercise.table.items() if name in kept}
+
+
+def _render_problem(exercise: Exercise, hides_formulas: bool) -> str:
+    table = make_student_table(exercise, hides_formulas)
     if exercise.planted_mistake is None:
-        return format_toml(exercise.table)
+        return format_toml(table)
     claim = nest_claims(exercise.problem, exercise.planted_mistake.claims)
-    return format_toml({**exercise.table, "claim": claim}, "Which number is the first wrong one?")
+    return format_toml({**table, "claim": claim}, "Which number is the first wrong one?")
 
 
 def _render_key(exercise: Exercise, decimals: int) -> str:
@@ -50,30 +61,37 @@ def _render_key(exercise: Exercise, decimals: int) -> str:
 
 def format_manifest(sheet: Sheet, names: Iterable[str]) -> str:
     """Return the manifest: how to reproduce the sheet and its files, without answers."""
-    plan = sheet.plan
-    problems = [
-        {"file": f"{e.name}.toml", "steps": [step.key for step in e.problem.asked_steps]}
-        for e in sheet.exercises
-    ]
+    problems = [_describe_problem(exercise, sheet) for exercise in sheet.exercises]
     data: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "workings": _get_version(),
         "title": sheet.title,
-        "kind": plan.kind.name,
-        "size": f"{plan.tokens}x{plan.width}",
+        "kind": ",".join(plan.kind.name for plan in sheet.plans),
+        "size": ",".join(f"{plan.tokens}x{plan.width}" for plan in sheet.plans),
         "count": len(sheet.exercises),
         "seed": sheet.seed,
-        "decimals": plan.decimals,
-        "vectors": "columns" if plan.column_vectors else "rows",
+        "decimals": sheet.decimals,
+        "vectors": "columns" if sheet.plans[0].column_vectors else "rows",
         "mistakes": sheet.mistakes,
     }
-    sizes = {"heads": plan.heads, **plan.sizes}
-    data |= {{"hidden_size": "hidden"}.get(name, name): size for name, size in sizes.items()}
-    if plan.kind.has_attention:
-        data["scale"] = "sqrt(d_k)" if plan.is_scaled else "none"
+    data |= {"hide_formulas": True} if sheet.hides_formulas else {}
+    for plan in sheet.plans:
+        sizes = {"heads": plan.heads, **plan.sizes}
+        data |= {{"hidden_size": "hidden"}.get(name, name): size for name, size in sizes.items()}
+        if plan.kind.has_attention and not sheet.hides_formulas:
+            data["scale"] = "sqrt(d_k)" if plan.is_scaled else "none"
     data |= {"notes": sheet.notes, "problems": problems, "files": sorted(names)}
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def _describe_problem(exercise: Exercise, sheet: Sheet) -> dict[str, Any]:
+    """Return the entry of a problem: its file, the steps that are asked and their points."""
+    steps = sheet.get_asked_steps(exercise)
+    entry: dict[str, Any] = {"file": f"{exercise.name}.toml", "steps": list(steps)}
+    if sheet.questions.has_points:
+        entry["points"] = {key: sheet.questions.get_points(key) for key in steps}
+    return entry
 
 
 def _get_version() -> str:

@@ -18,7 +18,6 @@ from workings.problems.sheets.printed_sheet import (
 )
 from workings.problems.sheets.rounded_solution import format_shortest, solve_rounded
 from workings.problems.sheets.sheet import Exercise, Sheet, format_size
-from workings.problems.sheets.sheet_kind import SheetPlan
 from workings.problems.solution import (
     format_step_title,
     get_axis_labels,
@@ -33,19 +32,21 @@ _NUM_SOLVERS = 12  # simulated solutions with random rounding
 
 def make_printed_sheet(sheet: Sheet) -> PrintedSheet:
     """Return the printed form of a sheet."""
-    plan = sheet.plan
+    sizes = ", ".join(dict.fromkeys(format_size(plan) for plan in sheet.plans))
     return PrintedSheet(
         sheet.title,
-        f"{format_size(plan)} · {len(sheet.exercises)} problems · seed {sheet.seed}",
+        f"{sizes} · {len(sheet.exercises)} problems · seed {sheet.seed}",
         _make_instructions(sheet),
-        [_make_printed_problem(exercise, plan) for exercise in sheet.exercises],
+        [_make_printed_problem(exercise, sheet) for exercise in sheet.exercises],
         sorted(sheet.mistake_names),
-        plan.decimals,
+        sheet.decimals,
+        sheet.questions.has_points,
+        sheet.hides_formulas,
     )
 
 
 def _make_instructions(sheet: Sheet) -> list[str]:
-    places = f"{sheet.plan.decimals} decimal{'s' if sheet.plan.decimals > 1 else ''}"
+    places = f"{sheet.decimals} decimal{'s' if sheet.decimals > 1 else ''}"
     if sheet.mistakes:
         return [
             "These solutions have one mistake each. Everything after it was computed correctly from"
@@ -53,23 +54,27 @@ def _make_instructions(sheet: Sheet) -> list[str]:
             "Find the first wrong number of each problem, state the correct number and name the"
             " mistake.",
         ]
+    task = (
+        "Compute the steps that are asked for." if sheet.questions.steps else "Compute every step."
+    )
     return [
-        f"Compute every step. Round to {places} if a number has more, and continue with the"
-        " rounded numbers.",
+        f"{task} Round to {places} if a number has more, and continue with the rounded numbers.",
         "A step that is computed correctly from an earlier wrong number gets full marks, so write"
         " down every step.",
     ]
 
 
-def _make_printed_problem(exercise: Exercise, plan: SheetPlan) -> PrintedProblem:
-    problem, planted = exercise.problem, exercise.planted_mistake
+def _make_printed_problem(exercise: Exercise, sheet: Sheet) -> PrintedProblem:
+    problem, planted, plan = exercise.problem, exercise.planted_mistake, exercise.plan
     heading = " ".join(problem.tokens or []) if plan.kind.sentence == "heading" else ""
+    if len(sheet.plans) > 1:
+        heading = f"{plan.kind.title}: {heading}" if heading else plan.kind.title
     return PrintedProblem(
         exercise.number,
         heading,
         plan.kind.describe(plan, problem),
         _make_given_panels(problem, exercise.table["given"]),
-        _make_printed_steps(problem, plan.decimals, planted),
+        _make_printed_steps(exercise, sheet),
         None if planted is None else _make_printed_mistake(problem, plan.decimals, planted),
     )
 
@@ -83,22 +88,33 @@ def _make_given_panels(problem: Problem, given: dict[str, Any]) -> list[Panel]:
     return givens
 
 
-def _make_printed_steps(
-    problem: Problem, decimals: int, planted_mistake: PlantedMistake | None
-) -> list[PrintedStep]:
-    """Return the asked steps: blank, or with the numbers of a solution with a mistake."""
+def _make_printed_steps(exercise: Exercise, sheet: Sheet) -> list[PrintedStep]:
+    """Return the steps: blank, or with the numbers of a solution with a mistake."""
+    problem, planted, decimals = exercise.problem, exercise.planted_mistake, sheet.decimals
     tolerances = estimate_tolerances(problem, decimals)
+    asked, solution = sheet.get_asked_steps(exercise), problem.solve(decimals)
     steps = []
     for step in problem.asked_steps:
         texts = None
-        if planted_mistake is not None:
-            claim = planted_mistake.claims[step.key]
+        if planted is not None:
+            claim = planted.claims[step.key]
             claimed = np.array([[float(text) for text in row] for row in claim])
             texts = format_shortest(claimed, decimals)
         panel = _make_step_panel(problem, step, texts)
         exact = problem.orient(problem.exact_matrices[step.key].mid)
-        solution = format_shortest(exact, decimals)
-        steps.append(PrintedStep(step.key, panel, solution, tolerances[step.key]))
+        height, width = exact.shape
+        cells = [(i + 1, j + 1) for i in range(height) for j in range(width)]
+        steps.append(
+            PrintedStep(
+                step.key,
+                panel,
+                format_shortest(exact, decimals),
+                tolerances[step.key],
+                [solution.cell_formula(step.key, row, column) for row, column in cells],
+                step.key in asked,
+                sheet.questions.get_points(step.key),
+            )
+        )
     return steps
 
 

@@ -12,7 +12,13 @@ from workings.problems.kinds import Step
 from workings.problems.notation import LatexNotation
 from workings.problems.problem import Problem
 from workings.problems.problem_file import format_claim_path
-from workings.problems.sheets.printed_sheet import PrintedProblem, PrintedSheet
+from workings.problems.sheets.folder import make_student_table
+from workings.problems.sheets.printed_sheet import (
+    PrintedProblem,
+    PrintedSheet,
+    PrintedStep,
+    format_points,
+)
 from workings.problems.sheets.rounded_solution import nest_claims
 from workings.problems.sheets.sheet import Exercise, Sheet
 
@@ -91,46 +97,46 @@ def make_cells(sheet: Sheet, printed_sheet: PrintedSheet) -> list[MarkdownCell |
         names = "\n".join(f"- `{name}`" for name in printed_sheet.choices)
         cells.append(MarkdownCell(f"Mistakes to choose from:\n\n{names}"))
     for exercise, printed_problem in zip(sheet.exercises, printed_sheet.problems, strict=True):
-        cells += _make_exercise_cells(exercise, printed_problem)
+        cells += _make_exercise_cells(sheet, exercise, printed_problem)
     return cells
 
 
 def _make_exercise_cells(
-    exercise: Exercise, printed_problem: PrintedProblem
+    sheet: Sheet, exercise: Exercise, printed_problem: PrintedProblem
 ) -> Iterator[MarkdownCell | CodeCell]:
     heading = f": *{escape_markdown(printed_problem.heading)}*" if printed_problem.heading else ""
     instructions = escape_markdown(" ".join(printed_problem.instructions))
     yield MarkdownCell(f"## Problem {printed_problem.number}{heading}\n\n{instructions}")
-    yield CodeCell(_format_givens(exercise))
+    yield CodeCell(_format_givens(exercise, sheet.hides_formulas))
+    formulas = [_format_formula(step, sheet.hides_formulas) for step in printed_problem.asked_steps]
     if exercise.planted_mistake is not None:
-        yield MarkdownCell("The solution:\n\n" + "\n\n".join(_format_formulas(printed_problem)))
+        yield MarkdownCell("The solution:\n\n" + "\n\n".join(formulas))
         claim = _format_literal(nest_claims(exercise.problem, exercise.planted_mistake.claims), 0)
         yield CodeCell(f"claim_{printed_problem.number} = {claim}")
         yield CodeCell(_format_search_cell(printed_problem.number))
         return
-    formulas = _format_formulas(printed_problem)
-    for step, formula in zip(exercise.problem.asked_steps, formulas, strict=True):
-        yield MarkdownCell(formula)
-        yield CodeCell(_format_blank_step(exercise, step))
+    for step, formula in zip(printed_problem.asked_steps, formulas, strict=True):
+        points = f" ({format_points(step.points)})" if sheet.questions.has_points else ""
+        yield MarkdownCell(formula + points)
+        yield CodeCell(_format_blank_step(exercise, exercise.problem.get_step(step.key)))
 
 
-def _format_formulas(printed_problem: PrintedProblem) -> list[str]:
-    notation = LatexNotation()
-    return [
-        f"${step.panel.formula(notation).strip()}$"
-        for step in printed_problem.steps
-        if step.panel.formula
-    ]
+def _format_formula(step: PrintedStep, hides_formulas: bool) -> str:
+    """Format the equation of a step, or only its name."""
+    if hides_formulas or step.panel.formula is None:
+        return f"**{escape_markdown(step.panel.name)}**"
+    return f"${step.panel.formula(LatexNotation()).strip()}$"
 
 
-def _format_givens(exercise: Exercise) -> str:
+def _format_givens(exercise: Exercise, hides_formulas: bool) -> str:
     """Return Python code that defines the givens, their dictionary and an empty claim."""
     given: dict[str, Any] = exercise.table["given"]
     lines = [
         f"{name} = {_format_rows(value, len(name) + 3) if isinstance(value, list) else repr(value)}"
         for name, value in given.items()
     ]
-    settings = {k: v for k, v in exercise.table.items() if k not in ("given", "title")}
+    table = make_student_table(exercise, hides_formulas)
+    settings = {k: v for k, v in table.items() if k not in ("given", "title")}
     if exercise.problem.kind.matrices:
         matrices = [f"{name}={name}" for name in given]
     else:

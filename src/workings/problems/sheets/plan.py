@@ -13,6 +13,31 @@ LEVELS = (1, 2, 3)
 _SIZE = re.compile(r"(\d{1,4})\s*[x×*]\s*(\d{1,4})", re.IGNORECASE)
 
 
+def make_plans(kinds: str, size: str | Size | None = None, **options: Any) -> list[SheetPlan]:
+    """Return the plan of each kind of a list like `self,lstm`.
+
+    An option goes to the kinds that have it.
+
+    >>> [plan.heads for plan in make_plans("self,lstm", heads=2)]
+    [2, 1]
+    """
+    names = list(dict.fromkeys(name.strip() for name in kinds.split(",")))
+    sheet_kinds = [get_sheet_kind(name) for name in names]
+    given = [name for name, value in options.items() if value is not None]
+    plans = []
+    for kind in sheet_kinds:
+        others = [
+            name
+            for name in given
+            if _is_size_option(name)
+            and not _accepts(kind, name)
+            and any(_accepts(other, name) for other in sheet_kinds)
+        ]
+        own = {name: value for name, value in options.items() if name not in others}
+        plans.append(make_plan(kind.name, size, **own))
+    return plans
+
+
 def make_plan(
     kind: str,
     size: str | Size | None = None,
@@ -93,13 +118,21 @@ def _get_given_scale(scale: str) -> dict[str, str]:
 def _check_options(kind: SheetKind, given: Mapping[str, Any]) -> None:
     """Reject an option that this kind of sheet does not have."""
     for name in given:
-        option = "d_k" if name == "scale" else name  # only queries and keys have scaled scores
-        if option not in kind.options:
-            kinds = [other.name for other in SHEET_KINDS.values() if option in other.options]
+        if not _accepts(kind, name):
+            kinds = [other.name for other in SHEET_KINDS.values() if _accepts(other, name)]
             if not kinds:
                 raise TypeError(f"make_plan() got an unexpected keyword argument {name!r}")
             flag = format_flag(name)
             raise UserError(f"{flag} is for --kind {', '.join(kinds)}, not for {kind.name}")
+
+
+def _is_size_option(name: str) -> bool:
+    return any(_accepts(kind, name) for kind in SHEET_KINDS.values())
+
+
+def _accepts(kind: SheetKind, name: str) -> bool:
+    """Return True if a kind has an option; only those with queries and keys have a scale."""
+    return name in kind.options or (name == "scale" and kind.has_attention)
 
 
 def _choose_sizes(

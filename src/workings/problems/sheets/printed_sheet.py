@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from workings.problems.notation import Formula
 from workings.problems.worked_problem import Panel
 
 
@@ -10,13 +11,17 @@ class PrintedStep:
     """A step to compute, or in which to find a mistake.
 
     `panel` is the table to print, blank or with claimed numbers. `solution` is the correct text of
-    each cell, `tolerance` how far rounding at every step may lead away from it.
+    each cell, `tolerance` how far rounding at every step may lead away from it. `working` has the
+    arithmetic of each cell, row by row. A step that is not asked is only in the key.
     """
 
     key: str
     panel: Panel
     solution: list[list[str]]
     tolerance: list[list[float]]
+    working: list[Formula]
+    is_asked: bool = True
+    points: int = 1
 
 
 @dataclass(frozen=True)
@@ -47,10 +52,24 @@ class PrintedProblem:
     steps: list[PrintedStep]
     mistake: PrintedMistake | None = None
 
+    @property
+    def asked_steps(self) -> list[PrintedStep]:
+        """The steps that students compute, or search for a mistake."""
+        return [step for step in self.steps if step.is_asked]
+
+    @property
+    def points(self) -> int:
+        """Points of the entire problem; three for a mistake: its step, its cell and its name."""
+        return 3 if self.mistake else sum(step.points for step in self.asked_steps)
+
 
 @dataclass(frozen=True)
 class PrintedSheet:
-    """The content of a sheet; `choices` are the names of mistakes that students choose from."""
+    """The content of a sheet; `choices` are the names of mistakes that students choose from.
+
+    `has_points`: the points of each step are printed. `hides_formulas`: formulas are only in the
+    key.
+    """
 
     title: str
     subtitle: str
@@ -58,6 +77,18 @@ class PrintedSheet:
     problems: list[PrintedProblem]
     choices: list[str]
     decimals: int
+    has_points: bool = False
+    hides_formulas: bool = False
+
+    @property
+    def points(self) -> int:
+        """Points of the entire sheet."""
+        return sum(problem.points for problem in self.problems)
+
+
+def format_points(points: int) -> str:
+    """Format points: `1 point`, `2 points`."""
+    return f"{points} point{'s' if points != 1 else ''}"
 
 
 def block_part_prefix(panel: Panel) -> str:

@@ -1,6 +1,7 @@
 """Make a sheet: problems are drawn until they suit work by hand and distinguish mistakes."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from random import Random
@@ -15,8 +16,9 @@ from workings.problems.sheets.mistake_planter import (
     PlantedMistake,
 )
 from workings.problems.sheets.mistake_space import MistakeSpace, find_confusions
-from workings.problems.sheets.plan import MAX_PROBLEMS, make_plan
+from workings.problems.sheets.plan import LEVELS, MAX_PROBLEMS, make_plans
 from workings.problems.sheets.problem_tables import draw_problem_table, is_well_conditioned
+from workings.problems.sheets.questions import Questions, check_questions, parse_questions
 from workings.problems.sheets.sampling import SamplingError
 from workings.problems.sheets.sheet_kind import SheetPlan, Size
 
@@ -33,6 +35,7 @@ class Exercise:
     """One problem of a sheet: the table of its file, the problem and the planted mistake."""
 
     number: int
+    plan: SheetPlan
     table: dict[str, Any]
     problem: Problem
     planted_mistake: PlantedMistake | None = None
@@ -46,27 +49,39 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Sheet:
-    """Problems of one kind and size, with the plan and seed that reproduce them."""
+    """Problems of one or several kinds, with the plans and the seed that reproduce them."""
 
     title: str
-    plan: SheetPlan
+    plans: tuple[SheetPlan, ...]  # one per kind
     seed: int
     mistakes: bool
     exercises: tuple[Exercise, ...]
     mistake_names: tuple[str, ...]  # of the mistakes that are possible in these problems
+    questions: Questions
+    hides_formulas: bool = False
+
+    @property
+    def decimals(self) -> int:
+        """Decimals that students round to."""
+        return self.plans[0].decimals
 
     @property
     def notes(self) -> list[str]:
         """Remarks for the teacher."""
+        notes = list(dict.fromkeys(note for plan in self.plans for note in plan.notes))
         ambiguous = [exercise for exercise in self.exercises if exercise.confusions]
         if not ambiguous:
-            return list(self.plan.notes)
+            return notes
         example = ambiguous[0]
         return [
-            *self.plan.notes,
+            *notes,
             f"{len(ambiguous)} of {len(self.exercises)} problems cannot distinguish all mistakes"
             f" (in {example.name}, {example.confusions[0]}): use more --decimals or another --size",
         ]
+
+    def get_asked_steps(self, exercise: Exercise) -> tuple[str, ...]:
+        """Return the keys of the steps that students compute."""
+        return self.questions.select_steps(exercise.problem)
 
 
 def make_sheet(
@@ -77,28 +92,54 @@ def make_sheet(
     *,
     mistakes: bool = False,
     title: str = "",
+    steps: str | Sequence[str] | None = None,
+    points: str | None = None,
+    hide_formulas: bool = False,
+    level: int = 2,
     **options: Any,
 ) -> Sheet:
     """Make a sheet; the same seed gives the same problems, whatever their count.
 
-    Options: level, decimals, vectors, scale and the sizes of the kind, such as heads (see
-    `make_plan`).
+    `kind` may name several kinds, separated by commas, which take turns. `steps` are those that
+    students compute (all by default), `points` what each is worth (`weights=2,mixed=3`). A `level`
+    (1 to 3) chooses the size; level 3 also hides the formulas. Other options: decimals, vectors,
+    scale and the sizes of the kind, such as heads (see `make_plan`).
 
     >>> sheet = make_sheet("masked", "3x3", count=1, seed=7)
     >>> sheet.exercises[0].problem.solve().keys()
     ['Q', 'K', 'V', 'scores', 'scaled', 'masked', 'weights', 'mixed']
     """
-    plan = make_plan(kind, size, **options)
+    plans = make_plans(kind, size, level=level, **options)
     if not 1 <= count <= MAX_PROBLEMS:
         raise UserError(f"--count {count}: it must be from 1 to {MAX_PROBLEMS}")
-    maker = _SheetMaker(plan, seed, mistakes)
-    exercises = tuple(maker.make_exercise(number) for number in range(1, count + 1))
-    names = [
-        *(maker.mistake_space.names if maker.mistake_space else []),
-        *(SINGLE_CELL_MISTAKES if mistakes else []),
-    ]
-    title = to_one_line(title.strip()) or plan.kind.title
-    return Sheet(title, plan, seed, mistakes, exercises, tuple(names))
+    if count < len(plans):
+        raise UserError(f"--count {count}: {len(plans)} kinds need at least {len(plans)} problems")
+    if mistakes and (steps is not None or points is not None):
+        flag = "--steps" if steps is not None else "--points"
+        raise UserError(f"{flag} is for problems to compute, not for --mistakes to find")
+    questions = parse_questions(steps, points)
+    makers = [_SheetMaker(plan, seed, mistakes) for plan in plans]
+    exercises = []
+    for number in range(1, count + 1):
+        exercises.append(makers[(number - 1) % len(makers)].make_exercise(number))
+        if number == len(makers):
+            check_questions(questions, [exercise.problem for exercise in exercises])
+    names = {name for maker in makers for name in maker.mistake_space_names}
+    return Sheet(
+        to_one_line(title.strip()) or _join_titles(plans),
+        tuple(plans),
+        seed,
+        mistakes,
+        tuple(exercises),
+        (*sorted(names), *(SINGLE_CELL_MISTAKES if mistakes else ())),
+        questions,
+        hide_formulas or level == LEVELS[-1],
+    )
+
+
+def _join_titles(plans: Sequence[SheetPlan]) -> str:
+    first, *others = (plan.kind.title for plan in plans)
+    return ", ".join([first, *(f"{title[0].lower()}{title[1:]}" for title in others)])
 
 
 def format_size(plan: SheetPlan) -> str:
@@ -147,7 +188,7 @@ class _SheetMaker:
             confusions = find_confusions(problem, self.plan.decimals, self.mistake_space)
             counted = tuple(islice(confusions, limit))
             if best is None or len(counted) < limit:
-                exercise = Exercise(number, table, problem, confusions=counted)
+                exercise = Exercise(number, self.plan, table, problem, confusions=counted)
                 best = self._plant_mistake(rng, exercise) or best
             is_hopeless = num_candidates >= _GIVE_UP_AFTER and limit > _GIVE_UP_AFTER
             is_exhausted = is_hopeless or num_candidates >= _MAX_CANDIDATES
@@ -162,6 +203,11 @@ class _SheetMaker:
         self._seen.add(str(best.table["given"]))
         self._mistake_counts.update([best.planted_mistake.name] if best.planted_mistake else [])
         return best
+
+    @property
+    def mistake_space_names(self) -> list[str]:
+        """The names of the mistakes that are possible in the problems made so far."""
+        return self.mistake_space.names if self.mistake_space else []
 
     @property
     def _is_listed(self) -> bool:
