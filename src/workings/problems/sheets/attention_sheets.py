@@ -9,7 +9,7 @@ import numpy as np
 from workings.errors import UserError
 from workings.problems.intervals import Bools, Floats
 from workings.problems.problem import Problem
-from workings.problems.sheets.layer_sheets import describe_norm, draw_feed_forward
+from workings.problems.sheets.layer_sheets import check_norm_width, describe_norm, draw_feed_forward
 from workings.problems.sheets.sampling import (
     INPUT_VALUES,
     MAX_PREACTIVATION,
@@ -246,6 +246,7 @@ ATTENTION_SHEETS = (
         picture="X → attention → add → norm → feed-forward → add → norm",
         draw=_draw_block,
         describe=_describe_block,
+        check_size=lambda n, width: check_distinct_tokens(n, width) or check_norm_width(n, width),
         options={**_QUERY_OPTIONS, "hidden_size": SizeOption(lambda _, width: width)},
     ),
     SheetKind(

@@ -92,6 +92,13 @@ def describe_norm(plan: SheetPlan) -> str:
     return f"The variance is divided by the width, {plan.width}, and ε = 0."
 
 
+def check_norm_width(tokens: int, width: int) -> str:  # noqa: ARG001
+    """Return why a layer norm of two numbers teaches nothing."""
+    if width > 2:
+        return ""
+    return "a layer norm of 2 numbers always gives −1 and 1: use a width from 3"
+
+
 def _describe_layer_norm(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
     return [f"Each token is a {plan.vector}.", describe_norm(plan)]
 
@@ -119,7 +126,7 @@ LAYER_SHEETS = (
         picture="X → mean, variance → (X − mean) / √variance → γ, β",
         draw=draw_layer_norm,
         describe=_describe_layer_norm,
-        sizes=((2, 3), (3, 4), (4, 5)),
+        check_size=check_norm_width,
         sentence="labels",
     ),
     SheetKind(

@@ -49,16 +49,18 @@ def _changes_result(points: Env, mistake: StepMistake) -> bool:
     """Return True if a mistake leads to the correct shape but visibly other numbers."""
     try:
         with np.errstate(all="ignore"):
-            result = mistake.op.compute(points)
+            result = mistake.op.compute(points).mid
+            correct = points[mistake.key].mid
+            if result.shape != correct.shape or not result.any():  # only zeros are conspicuous
+                return False
+            distance = np.where(result == correct, 0.0, np.abs(result - correct))
     except (ValueError, KeyError):  # shapes that do not fit, or a missing matrix
         return False
-    correct = points[mistake.key].mid
+    if not (distance <= 0.5).all():
+        return True
     # Integers instead of decimals look like rounded numbers.
-    looks_rounded = is_integer_matrix(result.mid) and not is_integer_matrix(correct)
-    tolerance = 0.5 if looks_rounded else 1e-12
-    if result.mid.shape != correct.shape or not result.mid.any():  # only zeros are conspicuous
-        return False
-    return not np.allclose(result.mid, correct, rtol=0, atol=tolerance)
+    looks_rounded = is_integer_matrix(result) and not is_integer_matrix(correct)
+    return not looks_rounded and not (distance <= 1e-12).all()
 
 
 MistakeId: TypeAlias = tuple[str, str, str]  # step, name, description
