@@ -64,7 +64,7 @@ def test_given_columns_stay():
 
 
 def test_a_table_without_texts_or_labels_is_refused():
-    with pytest.raises(UserError, match=r"no column has labels.*--data\.label NAME"):
+    with pytest.raises(UserError, match=r"no column beside .a. has labels.*--data\.label NAME"):
         choose_label_columns(profile_columns(make_rows({"a": "text", "b": "id"})))
     with pytest.raises(UserError, match="no column has texts"):
         choose_label_columns(profile_columns(make_rows({"a": "number", "b": "number"})))

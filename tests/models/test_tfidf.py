@@ -9,16 +9,17 @@ from hypothesis import strategies as st
 from workings import UserError
 from workings.data.tokenizers.characters import CharacterTokenizer
 from workings.models import TfidfClassifier
+from workings.models.tfidf import SMOOTHING
 
 TEXTS = ["The cat sat.", "the  dog sat on a log", "A cat, a dog", "天气 很好 today", "x"]
 
 
-def make_model(texts, **settings):
+def make_model(texts, labels=None, **settings):
     """Return a model that has counted the n-grams of texts, and its tokenizer."""
     tokenizer = CharacterTokenizer.train(texts)
     model = TfidfClassifier(len(tokenizer), 2, **{"min_count": 1, **settings})
     model.read_vocabulary([tokenizer.id_to_token(k) for k in range(len(tokenizer))])
-    model.prepare([tokenizer.encode(text) for text in texts], [0] * len(texts))
+    model.prepare([tokenizer.encode(text) for text in texts], labels or [0] * len(texts))
     return model, tokenizer
 
 
@@ -43,6 +44,41 @@ def test_vectors_are_those_of_scikit_learn():
         matrix = text.TfidfVectorizer(binary=True, **option).fit_transform(texts)
         for row, ours in zip(matrix, vectors(model, tokenizer, texts), strict=True):
             np.testing.assert_allclose(sorted(row.data), ours[part], rtol=1e-5)
+
+
+def reference_ratios(texts, labels):
+    """Return the log-ratios of naive Bayes over scikit-learn's vectors: each column sorted."""
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    options = ({"token_pattern": r"\w+", "ngram_range": (1, 2)},
+               {"analyzer": "char_wb", "ngram_range": (2, 5)})  # fmt: skip
+    x = np.hstack(
+        [text.TfidfVectorizer(binary=True, **o).fit_transform(texts).toarray() for o in options]
+    )
+    ratios = []
+    for column in np.asarray(labels).T:
+        inside, outside = (x[column == value].sum(0) + SMOOTHING for value in (1, 0))
+        ratios.append(sorted(np.log(inside / inside.sum()) - np.log(outside / outside.sum())))
+    return np.array(ratios)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 1, 0], [[1, 0], [1, 1], [0, 0], [0, 1]]])
+def test_ratios_are_those_of_naive_bayes(labels):
+    texts = ["The cat sat.", "the dog sat on a log", "A cat, a dog", "x"]
+    model, _ = make_model(texts, labels)
+    rows = np.eye(2)[labels] if np.ndim(labels) == 1 else labels
+    ours = np.sort(model.ratios[1:].numpy().T, axis=1)
+    np.testing.assert_allclose(ours, reference_ratios(texts, rows), atol=1e-5)
+    assert not model.ratios[0].any()
+
+
+def test_factors_of_one_are_naive_bayes():
+    texts = ["good fine film", "fine day", "bad film", "awful bad day"]
+    model, tokenizer = make_model(texts, [0, 0, 1, 1])
+    with torch.no_grad():
+        model.weights.fill_(1.0)
+    for text, expected in (("fine", 0), ("bad", 1), ("a good one", 0)):
+        ids = torch.from_numpy(model.featurize(tokenizer.encode(text))).long()
+        assert int(model(ids[None], torch.tensor([len(ids)])).argmax()) == expected
 
 
 @settings(deadline=None, max_examples=40)

@@ -5,12 +5,15 @@ import json
 import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from toys import texts_recipe, write_texts
 
 from workings import UserError, load, train
 from workings.cli import main
+from workings.tasks.classification import Classification
 from workings.training.logging import read_epochs
-from workings.training.own_data import compare_with_baselines
+from workings.training.own_data import Plan, compare_with_baselines, suggest_next
 from workings.training.runs import resume, train_recipe
 
 WORDS = {
@@ -126,6 +129,82 @@ def test_the_line_with_the_baselines():
     line = compare_with_baselines("test_accuracy", {"test_accuracy": 0.9}, {"majority class": 0.5})
     assert line == ["result: test accuracy 90.0% · majority class 50.0%"]
     assert compare_with_baselines("test_bleu", {}, {"copying the source": 1.0}) == []
+
+
+def test_suggestions_compare_with_the_baselines(run):
+    task = load(run)
+    task.examples = {"train": [None] * 2000}
+
+    def suggest(accuracy, rows=1000, **baselines):
+        result = {"test_accuracy": accuracy, "test_examples": rows}
+        return suggest_next(task, result, baselines, run)[1]
+
+    baselines = {"majority class": 0.5, "naive Bayes": 0.76}
+    assert "--model.kind transformer" in suggest(0.8, **baselines)
+    assert "naive Bayes is ahead by 1.0%, within the noise of 1,000 " in suggest(0.75, **baselines)
+    assert "naive Bayes is better by 10.0%: try --model.kind ngrams" in suggest(0.66, **baselines)
+    assert "hardly better than always" in suggest(0.51, **baselines)
+    assert "none were left to test on" in suggest(0.0, rows=0)
+
+
+# -- odd tables ------------------------------------------------------------------------------------
+
+TABLES = {
+    "": "empty: no examples",
+    "text,label\n": "a header, and no rows below it",
+    "text\n" + "a row\nanother row\n" * 5: "no column beside 'text' has labels",
+    "text,label\n" + "a row,x\nanother,x\n" * 5: "column 'label' has the same label in every row",
+    "text,label\n" + "a row,\nanother,\n" * 5: "no column beside 'text' has labels",
+    "text,score\n" + "".join(f"row {i},{i / 7}\n" for i in range(30)): "another number in each row",
+    "text,text,label\n" + "a,b,x\nc,d,y\n" * 5: "the header has the column 'text' twice",
+    "text,label\ra,x\rb,y\r": "a carriage return within a row",
+    'text,label\na,x\n"never closed,y\n': "line 3: not CSV",
+    "text,label\na,x,z\n": "line 2: 3 fields, but 2 columns",
+}
+
+
+@pytest.mark.parametrize("table", TABLES, ids=TABLES.values())
+def test_a_table_that_cannot_be_learned_is_refused_in_one_line(table, tmp_path, capsys):
+    data = tmp_path / "odd.csv"
+    data.write_text(table, newline="")
+    command = ["train", "--task", "classify", "--data", str(data), "--out", str(tmp_path / "run")]
+    assert main(command) == 2
+    errors = capsys.readouterr().err
+    assert TABLES[table] in errors
+    assert errors.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_few_different_texts_stay_in_the_training_part(tmp_path):
+    """However often they are repeated: no label loses its only text to the test part."""
+    data = write_csv(tmp_path / "odd.csv", [("fine day", "a"), ("awful day", "b")] * 20, ("t", "l"))
+    recipe = Plan("classify", str(data), 0.5).recipe
+    task = Classification.from_recipe(recipe)
+    assert task.labels == ("a", "b")
+    assert len(task.examples["train"]) == 40
+
+
+CELLS = st.sampled_from(
+    ["", " ", "a", "b", "0", "1", "1.5", "true", "NaN", 'say "x"', "a,b;c\td", "two\nlines", "é",
+     "天气", "\u200b", "\x00", "\x1b[0m", "👩‍👩‍👧", "x" * 5000, "<b>", "=1+1", "text", "label",
+     "two words"]
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.integers(1, 3).flatmap(lambda n: st.lists(st.tuples(*[CELLS] * n), max_size=20)))
+def test_any_table_is_read_or_refused_in_one_line(tmp_path_factory, rows):
+    data = write_csv(tmp_path_factory.mktemp("odd") / "odd.csv", rows, header=None)
+    message, task = "", None
+    try:
+        task = Classification.from_recipe(Plan("classify", str(data), 0.5).recipe)
+    except UserError as error:
+        message = str(error)
+    assert (task is None) == bool(message)
+    assert "\n" not in message
+    if task is not None:
+        assert len(task.labels) >= 2
+        assert task.predict(["a", ""]).isfinite().all()
 
 
 # -- train.minutes ---------------------------------------------------------------------------------

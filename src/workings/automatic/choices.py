@@ -48,7 +48,7 @@ def choose_classifiers(statistics: LabeledStatistics, minutes: float) -> list[Ch
     has_words = s.unspaced < 0.3
     choices = []
     if (is_small_enough and is_fast_enough) or not has_words:
-        choices += [_choose_tfidf(s, epochs) for epochs in (4, 12)]
+        choices += [_choose_tfidf(s, epochs) for epochs in (4, 8)]
     if has_words and s.classes <= MAX_NAIVE_BAYES_CLASSES and s.rows >= MIN_ROWS_TO_COMPARE:
         choices.append(_choose_naive_bayes(s))
     if not choices:
@@ -68,7 +68,11 @@ def _choose_tfidf(s: LabeledStatistics, epochs: int) -> Choice:
             "min_count": 1 if s.rows < 1000 else 2,
             "max_features": min(500_000, MAX_NGRAM_WEIGHTS // max(s.classes, 1)),
         },
-        "train": {**_linear_training(s.rows), "epochs": epochs, "learning_rate": 1e-2},
+        "train": {
+            **_linear_training(s.rows),
+            "epochs": epochs,
+            "learning_rate": 3e-2 if s.rows < 500 else 1e-2,  # few rows are few steps
+        },
     }
     words = "characters and words" if s.unspaced >= 0.3 else "words and characters"
     return Choice(f"TF-IDF n-grams, {epochs} epochs", table, f"n-grams of {words}")
@@ -109,7 +113,7 @@ def _choose_mean_embedding(s: LabeledStatistics) -> Choice:
 
 
 def _linear_training(rows: int) -> Table:
-    sizes = ((2000, 32), (50_000, 64), (300_000, 256))
+    sizes = ((500, 8), (2000, 32), (50_000, 64), (300_000, 256))
     batch_size = next((size for limit, size in sizes if rows < limit), 1024)
     return {
         "batch_size": batch_size,

@@ -23,6 +23,7 @@ MAX_HEADER_CHARACTERS = 60
 MAX_LABELS = 200
 MIN_ROWS_PER_LABEL = 1.5
 """A column whose values repeat less often on average has no labels."""
+MAX_SINGLE_ROWS = 10  # of a table whose labels may be numbers that never repeat
 
 Row = Mapping[str, Any]
 
@@ -100,7 +101,7 @@ def choose_label_columns(
         text, text_reason = _choose_text(others)
     if label is None:
         others = [p for p in profiles if p.name != text]
-        label, label_reason = _choose_label(others)
+        label, label_reason = _choose_label(others, text)
     reasons = f"text by {text_reason}, label by {label_reason}"
     if text_reason == label_reason:
         reasons = "both given" if text_reason == "given" else f"both by {text_reason}"
@@ -123,7 +124,7 @@ def _choose_text(profiles: Sequence[ColumnProfile]) -> tuple[str, str]:
     return longest.name, "content: the longest texts"
 
 
-def _choose_label(profiles: Sequence[ColumnProfile]) -> tuple[str, str]:
+def _choose_label(profiles: Sequence[ColumnProfile], text: str) -> tuple[str, str]:
     candidates = [p for p in profiles if p.can_be_label and not _is_other(p.name)]
     for profile in _match_names(candidates, LABEL_NAMES):
         return profile.name, "name"
@@ -132,11 +133,22 @@ def _choose_label(profiles: Sequence[ColumnProfile]) -> tuple[str, str]:
         best = min(candidates, key=lambda p: (p.distinct, p.numeric))
         return best.name, "content: few different values"
     for profile in _match_names(profiles, LABEL_NAMES):
+        if profile.distinct == 1:
+            raise UserError(
+                f"column {profile.name!r} has the same label in every row: at least two labels are "
+                "needed: choose another column with --data.label NAME"
+            )
+        if profile.numeric == 1 and profile.distinct == profile.rows > MAX_SINGLE_ROWS:
+            raise UserError(
+                f"column {profile.name!r} has another number in each row: a class has several "
+                "rows: choose another column with --data.label NAME"
+            )
         if profile.distinct >= 2:  # a small table, or classes with one row each
             return profile.name, "name"
+    others = _list_names(profiles)
     raise UserError(
-        f"no column has labels, that is values which repeat: the columns are "
-        f"{_list_names(profiles)}: choose one with --data.label NAME"
+        f"no column beside {text!r} has labels, that is short values which repeat: the other "
+        f"columns are {others}: choose one with --data.label NAME"
     )
 
 
@@ -194,8 +206,8 @@ def find_language(column: str) -> str | None:
 def has_header(first_row: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Return True if the first row of a table names its columns.
 
-    It does not if it has a number, an empty or a long text, the same text twice, or a value that
-    its column has again below.
+    It does if all are usual names, of texts and labels among them. Else it does not if it has a
+    number, an empty or a long text, the same text twice, or a value that is in its column below.
 
     >>> has_header(["review", "sentiment"], [["Good.", "positive"], ["Bad.", "negative"]])
     True
@@ -205,6 +217,8 @@ def has_header(first_row: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     cells = [cell.strip() for cell in first_row]
     # An index column without a name is written by pandas.
     named = cells[1:] if cells and not cells[0] else cells
+    if _are_usual_names(named):
+        return True
     if not named or not all(named) or len(set(cells)) < len(cells):
         return False
     if any(len(cell) > MAX_HEADER_CHARACTERS or _is_number(cell) for cell in named):
@@ -212,6 +226,12 @@ def has_header(first_row: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     columns = zip(*(row for row in rows if len(row) == len(cells)), strict=False)
     counts = [Counter(value.strip() for value in column) for column in columns]
     return not any(count[cell] > 0 for cell, count in zip(cells, counts, strict=False) if cell)
+
+
+def _are_usual_names(cells: Sequence[str]) -> bool:
+    names = {_normalize(cell) for cell in cells}
+    usual = {*TEXT_NAMES, *LABEL_NAMES, *OTHER_NAMES}
+    return names <= usual and not names.isdisjoint(TEXT_NAMES) and not names.isdisjoint(LABEL_NAMES)
 
 
 def is_pair_header(first_row: Sequence[str]) -> bool:
@@ -256,7 +276,7 @@ def _is_other(column: str) -> bool:
     name = _normalize(column)
     words = name.split("_")
     return (
-        not name
+        not column.strip()
         or name in OTHER_NAMES
         or words[-1] in ("id", "url", "date", "unnamed")
         or (words[0] == "unnamed")

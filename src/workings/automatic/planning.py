@@ -89,6 +89,8 @@ def plan_labeled_data(data: str, stated: Mapping[str, Any], seed: int = 0) -> La
     note, total = "", 0
     if data not in list_datasets() and (sample := sample_table(data)) is not None:
         total = sample.total
+        if not total:
+            raise UserError(f"{truncate(data, 300)}: a header, and no rows below it")
         profiles = profile_columns(sample.rows)
         choice = choose_label_columns(profiles, stated.get("text"), stated.get("label"))
         section |= {"text": choice.first, "label": choice.second}

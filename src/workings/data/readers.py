@@ -352,6 +352,9 @@ def _read_csv(
             yield _make_record(header, values, location)
     except csv.Error as error:
         # An unclosed quote extends the record to the end of the file: name the record's first line.
+        if "new-line character" in str(error):
+            problem = "a carriage return within a row: end the lines with LF or CRLF"
+            raise UserError(f"{name}, line {start}: not CSV: {problem}") from None
         raise UserError(f"{name}, line {start}: not CSV: {error}") from None
 
 

@@ -102,7 +102,8 @@ def hold_out(
 
     Without `by_label` it is a fraction of all examples, whatever their labels.
     The choice depends on the texts and the seed, not on the order. Copies of a text stay together
-    even if their labels differ, so the fraction of a label may be off by a few copies.
+    even if their labels differ, so the fraction of a label may be off by a few copies. The rest
+    has at least one text of each label.
 
     >>> train, test = hold_out([Example(f"text {i}", "ab"[i % 2]) for i in range(100)], 0.1)
     >>> len(train), sorted(e.label for e in test)
@@ -121,7 +122,8 @@ def hold_out(
     selected: set[str] = set()
     for hashes in hashes_by_label.values():
         remaining = round(fraction * sum(copies[text] for text in hashes))
-        for text in sorted(hashes, key=lambda text: (hashes[text], text)):
+        # One text of each label stays, however many copies it has.
+        for text in sorted(hashes, key=lambda text: (hashes[text], text))[:-1]:
             if remaining <= 0:
                 break
             selected.add(text)

@@ -73,7 +73,7 @@ class TfidfGraph(Graph):
         characters = self._number_characters(codes, kinds)
         numbers = _keep_unique([*words, *characters])
         tfidf = self.model.compute_tfidf(numbers).unsqueeze(-1)
-        return ((self.model.weights[numbers] * tfidf).sum(1) + self.model.bias,)
+        return ((self.model.evidence[numbers] * tfidf).sum(1) + self.model.bias,)
 
     def _number_words(self, codes: Ids, kinds: Ids) -> list[Ids]:
         """Return the numbers of the n-grams of words."""

@@ -205,7 +205,7 @@ def _attribute_to_tfidf(prediction: _Prediction, model: TfidfClassifier) -> Toke
     """Share the contribution of each n-gram equally among its characters and occurrences: exact."""
     values = np.zeros(len(prediction.ids))
     features = torch.from_numpy(model.featurize(prediction.ids)).long()
-    weights = model.weights[features].double()
+    weights = model.evidence[features].double()
     margins = torch.zeros(len(model.weights), dtype=torch.float64)
     tfidf = model.compute_tfidf(features[None])[0]
     margins[features] = tfidf * prediction.margin_of(weights)

@@ -268,7 +268,7 @@ class NgramConfig(ModelConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TfidfConfig(ModelConfig):
-    """TF-IDF weighted n-grams of words, and of characters within words; it reads characters."""
+    """TF-IDF of n-grams of words and characters, with naive-Bayes weights; it reads characters."""
 
     kind: ClassVar[str] = "tf-idf"
     sizes: ClassVar[Sizes] = {

@@ -1,5 +1,6 @@
 """Training on a user's own data without a recipe: choose one, say why, train, and compare."""
 
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -261,17 +262,7 @@ def suggest_next(
     lines = [f"look: workings serve {folder}, or open {folder / 'report.html'}"]
     if isinstance(task, Classification):
         lines[0] = f'look: workings predict {folder} "a text", workings explain {folder} "a text"'
-        accuracy = result.get("test_accuracy", 0.0)
-        majority = baselines.get("majority class", 0.0)
-        if baselines and accuracy < majority + 0.02:
-            lines.append(
-                "next: hardly better than always predicting the most frequent label: check the "
-                "columns with --data.text NAME --data.label NAME"
-            )
-        elif len(task.examples["train"]) < 1000:
-            lines.append("next: more labeled rows help most")
-        else:
-            lines.append("next: a neural network: --model.kind transformer --minutes 20")
+        lines.append(f"next: {_suggest_for_classifier(task, result, baselines)}")
     elif task.verb == "complete":
         lines[0] = f'look: workings complete {folder} "a beginning"'
         lines.append("next: more time allows a larger model: --minutes 30")
@@ -280,6 +271,33 @@ def suggest_next(
         lines.append("next: more pairs, and more time: --minutes 30")
     lines.append(f"recipe: {folder / 'config.toml'}: copy it to change it")
     return lines
+
+
+def _suggest_for_classifier(
+    task: Classification, result: Mapping[str, Any], baselines: Mapping[str, float]
+) -> str:
+    """Return what may improve a classifier, which depends on how far it is above the baselines."""
+    accuracy, rows = result.get("test_accuracy", 0.0), result.get("test_examples", 0)
+    if not baselines or not rows:
+        return "more rows: none were left to test on"
+    if accuracy < baselines["majority class"] + 0.02:
+        return (
+            "hardly better than always predicting the most frequent label: check the columns with "
+            "--data.text NAME --data.label NAME"
+        )
+    name, best = max(baselines.items(), key=lambda item: item[1])
+    if accuracy < best:
+        # Two standard errors of a difference, as if the two were wrong on different rows.
+        noise = 2 * math.sqrt((accuracy * (1 - accuracy) + best * (1 - best)) / rows)
+        if best - accuracy > noise:
+            return f"{name} is better by {best - accuracy:.1%}: try --model.kind ngrams"
+        return (
+            f"{name} is ahead by {best - accuracy:.1%}, within the noise of {rows:,} test rows "
+            f"(±{noise:.1%}): more labeled rows help most"
+        )
+    if len(task.examples["train"]) < 1000:
+        return "more labeled rows help most"
+    return "a neural network: --model.kind transformer --minutes 20"
 
 
 def _path(name: str | None) -> Path | None:
