@@ -110,7 +110,8 @@ def run_plan(processes, plan, tmp_path):
         timeout=600,
     )
     assert done.returncode == 0, done.stderr
-    assert "Warning" not in done.stderr
+    # Warnings of Python code; on a busy machine, torch's sockets may print others.
+    assert not re.search(r"(?m)^\S+\.py:\d+: \w*Warning: ", done.stderr), done.stderr
 
 
 def read_losses(folder):
