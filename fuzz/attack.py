@@ -4,8 +4,8 @@
 
 The server is a process of its own, on loopback, with small runs. Every attack is bounded in count
 and time. The exit status is 1 if the well-behaved client got a wrong answer or none, if a forbidden
-request was answered, if there was a server error or a traceback, if the server ended, or if a
-process of it took more than 100 MB over what it had before (the worker that does is ended).
+request was answered, if there was a server error or a traceback, if the server ended, or if one
+of its processes took more than 100 MB over what it had before.
 """
 
 import argparse
@@ -104,28 +104,38 @@ class Bystander(threading.Thread):
         super().__init__(daemon=True)
         self.port, self.is_over = port, threading.Event()
         self.waits: list[float] = []
+        self.num_retries = 0
         self.failures: list[str] = []
 
     def run(self) -> None:
-        cookie = ""
+        status, body, cookie = self._send("GET", "/")
         while not self.is_over.is_set():
-            start = time.monotonic()
-            try:
-                with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as c:
-                    c.request("GET", "/", headers={"cookie": cookie} if cookie else {})
-                    page = c.getresponse()
-                    is_page = page.status == 200 and b"<html" in page.read()
-                    cookie = (page.getheader("set-cookie") or cookie).partition(";")[0]
-                    headers = {**JSON_HEADERS, "cookie": cookie}
-                    c.request("POST", "/api/work", json.dumps(SMALL_PROBLEM), headers)
-                    answer = c.getresponse()
-                    steps = json.loads(answer.read()).get("steps")
-                    if not is_page or answer.status != 200 or not steps:
-                        self.failures.append(f"page {page.status}, work {answer.status}")
-            except (OSError, http.client.HTTPException, ValueError) as error:
-                self.failures.append(repr(error))
-            self.waits.append(time.monotonic() - start)
+            headers = {**JSON_HEADERS, "cookie": cookie.partition(";")[0]}
+            status, body, _ = self._send("GET", "/", headers=headers)
+            if status != 200 or b"<html" not in body:
+                self.failures.append(f"page: {status} {body[:80]!r}")
+            status, body, _ = self._send("POST", "/api/work", json.dumps(SMALL_PROBLEM), headers)
+            if status != 200 or not json.loads(body).get("steps"):
+                self.failures.append(f"work: {status} {body[:80]!r}")
             self.is_over.wait(0.1)
+
+    def _send(self, method: str, path: str, body: str = "", headers: dict[str, str] | None = None):
+        """Send a request; after a closed connection, send it once more, as a browser does."""
+        start = time.monotonic()
+        for is_last in (False, True):
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=MAX_WAIT)
+            with closing(connection):
+                try:
+                    connection.request(method, path, body or None, headers or {})
+                    response = connection.getresponse()
+                    answer = response.read()
+                    break
+                except (OSError, http.client.HTTPException) as error:
+                    self.num_retries += 1
+                    if is_last:
+                        return 0, repr(error).encode(), ""
+        self.waits.append(time.monotonic() - start)
+        return response.status, answer, response.getheader("set-cookie") or ""
 
 
 # -- attacks ---------------------------------------------------------------------------------------
@@ -392,28 +402,33 @@ def all_attacks(port: int, runs: dict[str, Path]) -> Iterator[tuple[str, Attack]
 
 
 class MemoryWatch(threading.Thread):
-    """The resident memory of the server and its workers, measured ten times a second (Linux)."""
+    """The resident memory of the server and its workers, measured fifty times a second (Linux)."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
         self.pid, self.is_over = pid, threading.Event()
-        self.peaks: dict[int, float] = {}  # megabytes by process
-        self.first: dict[int, float] = {}
-        self.peak_total = 0.0
+        self.start_of_attack: dict[str, float] = {}  # megabytes
+        self.peak: dict[str, float] = {"server": 0.0, "worker": 0.0, "all": 0.0}
 
     def run(self) -> None:
-        while not self.is_over.wait(0.1):
-            now = {}
-            with suppress(OSError, ValueError):
-                tasks = Path(f"/proc/{self.pid}/task").iterdir()
-                children = [int(p) for t in tasks for p in (t / "children").read_text().split()]
-                for pid in (self.pid, *children):
+        while not self.is_over.wait(0.02):
+            now = self.measure()
+            self.start_of_attack = self.start_of_attack or now
+            self.peak = {kind: max(self.peak[kind], now[kind]) for kind in now}
+
+    def measure(self) -> dict[str, float]:
+        """Return the megabytes of the server, of its largest worker, and of all processes."""
+        megabytes = {}
+        with suppress(OSError, ValueError):
+            tasks = Path(f"/proc/{self.pid}/task").iterdir()
+            children = [int(p) for t in tasks for p in (t / "children").read_text().split()]
+            for pid in (self.pid, *children):
+                with suppress(OSError, IndexError):
                     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-                    now[pid] = pages * 4096 / 1e6
-            for pid, megabytes in now.items():
-                self.first.setdefault(pid, megabytes)
-                self.peaks[pid] = max(self.peaks.get(pid, 0.0), megabytes)
-            self.peak_total = max(self.peak_total, sum(now.values()))
+                    megabytes[pid] = pages * 4096 / 1e6
+        server = megabytes.get(self.pid, 0.0)
+        workers = [size for pid, size in megabytes.items() if pid != self.pid]
+        return {"server": server, "worker": max(workers, default=0.0), "all": server + sum(workers)}
 
 
 def main() -> int:
@@ -444,7 +459,9 @@ def main() -> int:
         errors.close()
     sys.stdout.write(json.dumps(figures, indent=1) + "\n")
     problems = ("findings", "bystander_failures", "printed")
-    return int(any(figures[key] for key in problems) or not figures["still_serving"])
+    idle, peak = figures["megabytes_idle"], figures["megabytes_peak"]
+    is_large = any(peak[kind] > idle[kind] + MAX_MEGABYTES for kind in ("server", "worker"))
+    return int(any(figures[k] for k in problems) or is_large or not figures["still_serving"])
 
 
 def attack_server(port: int, server: subprocess.Popen, runs: dict[str, Path], rounds: int) -> dict:
@@ -455,15 +472,17 @@ def attack_server(port: int, server: subprocess.Popen, runs: dict[str, Path], ro
     time.sleep(3)  # until all workers have started
     memory.start()
     time.sleep(0.5)
-    idle = sum(memory.first.values())
     bystander.start()
-    longest = {}
+    longest, highest = {}, dict[str, float]()
     for _ in range(rounds):
         for name, attack in all_attacks(port, runs):
             before, start = len(bystander.waits), time.monotonic()
             attack(target)
             waits = bystander.waits[before:]
+            peaks, memory.peak = memory.peak, memory.measure()
+            highest = {kind: max(highest.get(kind, 0.0), peaks[kind]) for kind in peaks}
             longest[name] = {
+                "megabytes": {kind: round(size) for kind, size in peaks.items()},
                 "seconds": round(time.monotonic() - start, 1),
                 "longest_wait": round(max(waits, default=0.0), 2),
             }
@@ -475,13 +494,13 @@ def attack_server(port: int, server: subprocess.Popen, runs: dict[str, Path], ro
         "requests": sum(target.statuses.values()),
         "statuses": dict(sorted(target.statuses.items())),
         "attacks": longest,
-        "bystander_requests": 2 * len(bystander.waits),
+        "bystander_requests": len(bystander.waits),
+        "bystander_retries": bystander.num_retries,
         "bystander_failures": bystander.failures[:10],
         "longest_wait": round(max(bystander.waits), 2),
         "median_wait": round(sorted(bystander.waits)[len(bystander.waits) // 2], 3),
-        "megabytes_idle": round(idle),
-        "megabytes_peak": round(memory.peak_total),
-        "processes_seen": len(memory.peaks),
+        "megabytes_idle": {k: round(v) for k, v in memory.start_of_attack.items()},
+        "megabytes_peak": {k: round(v) for k, v in highest.items()},
         "findings": target.findings[:20],
         "still_serving": is_serving,
     }

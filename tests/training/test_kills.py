@@ -108,7 +108,7 @@ def test_two_processes_killed_many_times_resume_to_the_same_end(
     training = {"recipe": recipes[name], "processes": [2], "parallelism": [parallelism]}
     kills = kill_and_resume(tmp_path, {name: training}, rounds=2, attempts=8)
     assert len(kills) >= 8
-    assert {tuple(kill["ranks"]) for kill in kills} >= {(0,), (1,)}  # either one alone
+    assert {rank for kill in kills for rank in kill["ranks"]} == {0, 1}
     check_same_end(tmp_path, [name], rounds=2)
 
 

@@ -229,12 +229,12 @@ def test_logs_are_read_in_processes_that_can_be_stopped(
         for path in TRAIN_PATHS:
             assert get(port, f"/api/{path}")[0] == (422 if "report" in path else 200)
         wait_until(lambda: len(worker_processes()) >= 2)
-        num_workers = len(worker_processes())
+        workers = worker_processes()
         monkeypatch.setattr(worker_pool, "ANSWER_TIMEOUT", 0.001)
         for path in TRAIN_PATHS:
             status, answer = get(port, f"/api/{path}")
             assert (status, "took longer than" in answer["error"]) == (408, True)
-            assert len(worker_processes()) == num_workers - 1
+        assert len(workers - worker_processes()) == 2  # each was ended, and started again
         monkeypatch.undo()
         status, view = get(port, "/api/training/toy?revision=5")
         assert (status, view["facts"]["step"]) == (200, "40,000 of 40,000")
@@ -265,6 +265,19 @@ def test_idle_connections_keep_no_one_out(tmp_path: Path) -> None:
         for sock in sockets:
             sock.close()
         assert server.stop(signal.SIGINT) == ""  # no tracebacks
+
+
+def test_slow_bodies_keep_no_one_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests of one address whose bodies never end, up to the limit of connections."""
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS_PER_CLIENT", 8)
+    with serve_in_background() as address, ExitStack() as stack:
+        port = int(address.rpartition(":")[2])
+        headers = f"Host: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: 99"
+        for _ in range(20):
+            sock = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            sock.sendall(f"POST /api/work HTTP/1.1\r\n{headers}\r\n\r\n{{".encode())
+        assert get_page(port)[0] == 200
+        assert post(port, "/api/work", SMALL)[0] == 200
 
 
 class RunningServer:

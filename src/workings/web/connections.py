@@ -1,7 +1,8 @@
 """HTTP connections with limits: on their number, and on the time that a request may take to arrive.
 
-At the limit, a new connection replaces the oldest one that waits for a request: many idle
-connections keep no other client out, and never use up the file descriptors of the process.
+At the limit, a new connection replaces the oldest one that waits for a request or for the rest of
+one: many idle or slow connections keep no other client out, and never use up the file descriptors
+of the process.
 """
 
 import asyncio
@@ -41,6 +42,11 @@ class BoundedConnection(H11Protocol):
         """True while no complete headers have arrived for the next request."""
         return self.cycle is None or self.cycle.response_complete
 
+    @property
+    def is_receiving(self) -> bool:
+        """True while it waits for a request, or for the rest of one: a slow body is no work."""
+        return self.is_idle or bool(self.cycle.more_body)
+
     def _watch_headers(self) -> None:
         if not self.is_idle:
             self._stop_timer()
@@ -67,7 +73,7 @@ class BoundedConnection(H11Protocol):
             others = [c for c in others if _host(c) == _host(self)]
         elif len(others) <= max_connections():
             return
-        oldest = min(others, key=lambda c: (not c.is_idle, c._opened))
+        oldest = min(others, key=lambda c: (not c.is_receiving, c._opened))
         oldest.transport.abort()
 
 

@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from workings.web.runs import RegisteredRun
 from workings.web.security import (
@@ -42,7 +43,7 @@ class Worker:
             return await self._start()
 
     async def _start(self) -> asyncio.subprocess.Process:
-        if self._process is None or self._process.returncode is not None:
+        if self._process is None or not self.is_running:
             # -P: a file in the working directory must not shadow a module.
             command = (sys.executable, "-P", "-m", "workings.web.worker")
             pipe = asyncio.subprocess.PIPE
@@ -56,6 +57,11 @@ class Worker:
             assert self._process.stdin is not None
             self._process.stdin.write(self._greeting)
         return self._process
+
+    @property
+    def is_running(self) -> bool:
+        """True if the process has been started and has not ended."""
+        return self._process is not None and self._process.returncode is None
 
     async def exchange(self, message: bytes) -> Answer:
         """Send a request and return the answer."""
@@ -74,7 +80,7 @@ class Worker:
 
     def kill(self) -> None:
         """End the process, whatever it computes; the next request starts another."""
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None and self.is_running:
             with suppress(ProcessLookupError):
                 self._process.kill()
 
@@ -107,6 +113,7 @@ class WorkerPool:
         self._workers = tuple(self._free)
         self._running: Counter[str] = Counter()
         self._num_slow = 0
+        self._starts: set[asyncio.Task[Any]] = set()
         self._waiting: dict[str, deque[_Turn]] = {}
 
     async def answer(
@@ -131,6 +138,13 @@ class WorkerPool:
                 if not exchange.done() or exchange.exception() is not None:
                     exchange.cancel()
                     await worker.stop()
+                    self._start_again(worker)
+
+    def _start_again(self, worker: Worker) -> None:
+        """Start a worker whose process has ended, so that no request waits for that."""
+        task = asyncio.ensure_future(worker.start())
+        self._starts.add(task)
+        task.add_done_callback(self._starts.discard)
 
     @asynccontextmanager
     async def _borrow_worker(self, client: str, *, is_slow: bool = False) -> AsyncIterator[Worker]:
@@ -152,7 +166,8 @@ class WorkerPool:
             if turn.worker.done():
                 self._running[client] -= 1
                 self._num_slow -= is_slow
-                self._free.append(turn.worker.result())
+                worker = turn.worker.result()  # the last free one is taken first
+                self._free.insert(len(self._free) if worker.is_running else 0, worker)
             else:
                 turn.worker.cancel()
             self._assign_workers()
@@ -188,6 +203,8 @@ class WorkerPool:
 
     async def close(self) -> None:
         """End the processes and wait until they have ended."""
+        for task in self._starts:
+            task.cancel()
         await asyncio.gather(*(worker.stop() for worker in self._workers))
 
 
