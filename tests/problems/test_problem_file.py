@@ -88,7 +88,7 @@ def load_error(content: str | bytes, path: Path) -> str:
         ("[given]\nX = [[1, 2], 3]", "given.X: row 2 must be a list of numbers"),
         ("[given]\nX = []", "given.X must be a matrix: [[1, 0], [0, 2]]"),
         ("[given]\nX = [[]]", "given.X: row 1 must be a list of numbers"),
-        ("[given]\nX = 3", "given.X must be a matrix"),
+        ("[given]\nX = true", "given.X must be a matrix"),
         (X + "W_Q = [[1]]", "W_Q has 1 rows, but X has 2 columns: it must be 2"),
         (X + "W_Q = [[1], [2]]\nW_K = [[1, 2], [3, 4]]",
          "W_K has 2 columns, but W_Q has 1 columns: it must be 1"),
@@ -146,7 +146,7 @@ def load_error(content: str | bytes, path: Path) -> str:
         ("mask = [[1, '?'], [1, 1]]\n" + X, "mask: every cell must be 1"),
         ("mask = [[1]]\n" + X, "mask is 1×1; it must be 2×2"),
         ("mask = [[true, false], [true, true]]\n" + X, "True is not a number"),
-        ("mask = 3\n" + X, "mask must be a matrix"),
+        ("mask = 3\n" + X, "mask is 1×1; it must be 2×2"),
         ("mask = [[1, 0], [1]]\n" + X, "mask: row 2 has 1 numbers"),
         ('normalizer = "softmx"\n' + X, "did you mean 'softmax'?"),
         ('normalizer = "sum"\n[given]\nX = [[0], [1]]',
@@ -167,7 +167,7 @@ def load_error(content: str | bytes, path: Path) -> str:
          "given.width = 1000000000: it must be"),
         (POSITIONS.replace("count = 2\n", ""), "given.count is missing: kind positions needs it"),
         (POSITIONS + "base = 0", "given.base = 0: it must be positive"),
-        (POSITIONS + "[claim]\nangles = 3", "claim.angles must be a matrix"),
+        (POSITIONS + "[claim]\nangles = 3", "claim.angles is 1×1; it must be"),
         ("[given]\nX = [[1e200, 1e200]]",
          "scores cannot be computed: vector 1 of it has a number that is too large"),
         ("[given]\nX = [[1e200, -1e200]]\nW_Q = [[-1e200], [1e200]]\nW_K = [[1], [1]]",
@@ -271,7 +271,7 @@ def test_python_values() -> None:
         {}, {"given": 3}, {"given": "ab"}, {"X": None}, {"X": x, "given": 3}, {"X": nested},
         {"X": [[10**5000]]}, {"X": x, "kind": nested}, {"X": x, "title": nested}, {"X": "ab"},
         {"X": x, "heads": 10**5000}, {"X": x, "scale": nested}, {"X": x, "mask": nested},
-        {"X": x, "claim": nested}, {"X": np.ones((2, 2, 2))}, {"X": np.float64(3)},
+        {"X": x, "claim": nested}, {"X": np.ones((2, 2, 2))}, {"X": np.bool_(1)},
         {"X": x, "claim": {"head": {"1": 3}}}, {"kind": None, "X": x}, {"X": np.array([["a"]])},
         {"X": x, "tokens": 3}, {"X": [[1.5, float("nan")]]},
     ):  # fmt: skip
@@ -294,3 +294,24 @@ def test_memory_of_small_file(tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert Problem.load(path).solve()["weights"].shape == (1024, 1024)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000  # kB
+
+
+def test_numbers_and_flat_lists_are_matrices() -> None:
+    claims = "[claim.t.1]\nsum = 0.64\nh = [0.565]\n[claim.t.2]\nsum = '?'\nh = 0.022"
+    text = "kind = 'rnn'\n[given]\nX = [0.6, -0.4]\nW_xh = 0.9\nW_hh = 0.5\nb = 0.1\n"
+    problem = Problem.from_toml(text + claims)
+    assert problem.given["X"].shape == (2, 1)  # a column: the weights have a single row
+    assert problem.check().counts == {
+        "right": 3,
+        "rounded": 0,
+        "follows": 0,
+        "wrong": 0,
+        "blank": 1,
+    }
+    assert Problem(X=3).solve()["scores"] == [[9]]
+    row = Problem(kind="rnn", X=[1, 2], W_xh=[[1, 0], [0, 1]], W_hh=[[1, 0], [0, 1]])
+    assert row.given["X"].shape == (1, 2)
+    column = Problem(kind="rnn", X=[[1, 2]], W_xh=[1, 3], W_hh=1)
+    assert column.solve()["sum", 1] == [[7]]
+    with pytest.raises(UserError, match="X has 3 columns, but"):
+        Problem(kind="rnn", X=[1, 2, 3], W_xh=[[1, 0], [0, 1]], W_hh=[[1, 0], [0, 1]])

@@ -268,7 +268,7 @@ SMALL = {"given": {"X": [[1]]}}
         ),
         ("hint", {"table": SMALL, "key": "nothing", "level": 1}, "expected one of"),
         ("read", {"text": "hello"}, "is not a matrix"),
-        ("open", {"text": "[given]\nX = 1"}, "given.X must be a matrix"),
+        ("open", {"text": "[given]\nX = true"}, "given.X must be a matrix"),
         ("open", {"text": "nothing here"}, "X"),
         ("make", {"kind": "zebra"}, "expected one of"),
         ("export", {"table": SMALL, "file_format": "exe"}, "file_format"),

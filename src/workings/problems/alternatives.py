@@ -147,8 +147,7 @@ def _list_readings(report: Report) -> Iterator[Reading]:
             yield from _list_masks(problem)
         if "normalizer" in problem.undeclared:
             yield from _list_normalizers(problem)
-    if "exponentials" in problem.undeclared and not wrong.isdisjoint(("exponentials", "sums")):
-        yield from _read_exponentials_as_shifted(problem)
+    yield from _list_option_readings(problem, wrong)
     if "output" in wrong and problem.kind.name == "attention":
         yield from _read_output_as_projected(problem, report)
 
@@ -189,7 +188,11 @@ def _list_vector_readings(problem: Problem) -> Iterator[Reading]:
         other.unjudged = problem.unjudged
         description = f'each token is a {what}: declare vectors = "{vectors}"'
         yield Reading(description, other)
-    weights = {n: m for n, m in problem.given.items() if n.startswith("W_")}
+    weights = {
+        name: matrix
+        for name, matrix in problem.given.items()
+        if name.startswith(("W_", "U_")) and name in problem.kind.matrices
+    }
     if len(weights) > 1 and all(m.shape[0] == m.shape[1] for m in weights.values()):
         other = _rebuild(problem, "vectors", problem.setting)
         other.given = {**problem.given, **{name: m.T for name, m in weights.items()}}
@@ -325,12 +328,20 @@ def _list_normalizers(problem: Problem) -> Iterator[Reading]:
             yield Reading(f'{description}: declare normalizer = "{name}"', other)
 
 
-def _read_exponentials_as_shifted(problem: Problem) -> Iterator[Reading]:
-    """Yield the reading that each row's maximum is subtracted before the exponential."""
-    options = {**problem.setting.options, "exponentials": "shifted"}
-    other = _replace_setting(problem, "exponentials", options=options)
-    description = 'the maximum is subtracted first: declare exponentials = "shifted"'
-    yield Reading(description, other)
+def _list_option_readings(problem: Problem, wrong: set[str]) -> Iterator[Reading]:
+    """Yield the other values of options that belong to the kind and are not declared."""
+    for name, option in problem.kind.options.items():
+        for alternative in option.alternatives if name in problem.undeclared else ():
+            if wrong.isdisjoint(alternative.steps):
+                continue
+            options = {**problem.setting.options, name: alternative.value}
+            try:
+                other = _replace_setting(problem, name, options=options)
+            except UserError:  # the givens do not allow it
+                continue
+            if [step.op for step in other.steps] != [step.op for step in problem.steps]:
+                declaration = f'declare {name} = "{alternative.value}"'
+                yield Reading(f"{alternative.description}: {declaration}", other)
 
 
 def _read_output_as_projected(problem: Problem, report: Report) -> Iterator[Reading]:

@@ -10,6 +10,7 @@ and no warning.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeAlias
 
 import numpy as np
@@ -281,6 +282,25 @@ def concatenate_columns(parts: list[IntervalMatrix]) -> IntervalMatrix:
     return IntervalMatrix(
         *(np.concatenate([getattr(p, a) for p in parts], axis=1) for a in IntervalMatrix.__slots__)
     )
+
+
+@np.errstate(all="ignore")
+def interpolate(gate: IntervalMatrix, a: IntervalMatrix, b: IntervalMatrix) -> IntervalMatrix:
+    """Return `(1 − gate) ∘ a + gate ∘ b`, elementwise.
+
+    It is linear in each of the three, so that its range is that of its eight corners.
+    """
+
+    def combine(g: Floats, x: Floats, y: Floats) -> Floats:
+        result: Floats = (1 - g) * x + g * y
+        return result
+
+    mid = combine(gate.mid, a.mid, b.mid)
+    ends = ((m.lo, m.hi) for m in (gate, a, b))
+    corners = np.stack([combine(*corner) for corner in product(*ends)])
+    tainted = gate.tainted | a.tainted | b.tainted
+    magnitude = np.abs(a.mid) + np.abs(b.mid) + np.abs(gate.mid)
+    return _widen_range(mid, corners.min(0), corners.max(0), tainted, magnitude)
 
 
 def select_cells(where: Bools, if_true: IntervalMatrix, if_false: IntervalMatrix) -> IntervalMatrix:

@@ -14,6 +14,7 @@ from workings.problems.kinds.layers import (
     Variance,
     take_root,
 )
+from workings.problems.kinds.recurrence import list_state_mistakes
 from workings.problems.notation import Notation
 from workings.problems.ops import (
     Activation,
@@ -23,20 +24,10 @@ from workings.problems.ops import (
     MistakeOption,
     Op,
     Scaling,
-    SumOfProducts,
 )
 from workings.problems.problem import Problem
 
 _FUNCTION_NAMES = {"relu": "the ReLU", "gelu": "the GELU", "tanh": "tanh", "sigmoid": "the sigmoid"}
-_MAX_OLDER_STATES = 4  # earlier states that are tried in the place of the previous one
-# Wrong orders of the gates: which are used as the forget, the input and the output gate.
-_GATE_ORDERS = (
-    ("i", "f", "o"),
-    ("o", "i", "f"),
-    ("f", "o", "i"),
-    ("o", "f", "i"),
-    ("i", "o", "f"),
-)
 _BASES = (10.0, 100.0, 1_000.0, 10_000.0, 100_000.0, 1_000_000.0)
 _DEGREES_PER_RADIAN = 57.29577951308232
 
@@ -78,8 +69,6 @@ def list_layer_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOption]
         yield from _list_sum_mistakes(problem, step, op)
     elif isinstance(op, Activation):
         yield from _list_activation_mistakes(op)
-    elif isinstance(op, SumOfProducts):
-        yield from _list_cell_mistakes(step, op)
     elif isinstance(op, Angles):
         yield from _list_angle_mistakes(op)
     elif isinstance(op, PositionEncoding):
@@ -97,31 +86,9 @@ def _list_sum_mistakes(problem: Problem, step: Step, op: Linear) -> Iterator[Mis
         yield "activation-forgotten", replace(op, function="none"), left_out
         for other, description in _list_other_functions(op.function):
             yield "wrong-activation", replace(op, function=other), description
-    if problem.kind.name in ("rnn", "lstm") and step.part_index is not None:
-        (x, w_x), (previous, w_h) = op.pairs
-        without = replace(op, pairs=((x, w_x),))
-        yield "recurrence-forgotten", without, "left out the previous state"
-        for older in _list_older_states(previous):
-            wrong = replace(op, pairs=((x, w_x), (older, w_h)))
-            yield "state-not-updated", wrong, f"used {_describe_state(older, step)}"
+    if problem.kind.part_name == "t":
+        yield from list_state_mistakes(step, op)
     yield from _list_order_mistakes(problem, op)
-
-
-def _list_older_states(previous: str) -> list[str]:
-    """Return the states before the previous one, `h.3`: the initial one, `h0`, and the latest."""
-    name, _, time = previous.partition(".")
-    if not time:
-        return []
-    before = [f"{name}.{t}" for t in range(int(time) - 1, 0, -1)]
-    return [f"{name}0", *before[:_MAX_OLDER_STATES]]
-
-
-def _describe_state(key: str, step: Step) -> str:
-    """Describe an older state so that the same mistake at several times is described equally."""
-    name, _, time = key.partition(".")
-    if not time:
-        return f"the initial {key}"
-    return f"the {name} of {(step.part_index or 0) - int(time)} steps before"
 
 
 def _list_other_functions(function: str) -> Iterator[tuple[str, str]]:
@@ -151,46 +118,6 @@ def _list_activation_mistakes(op: Activation) -> Iterator[MistakeOption]:
     yield "activation-forgotten", Copy(op.x), f"left out {_FUNCTION_NAMES[op.function]}"
     for other, description in _list_other_functions(op.function):
         yield "wrong-activation", replace(op, function=other), description
-
-
-def _list_cell_mistakes(step: Step, op: SumOfProducts) -> Iterator[MistakeOption]:
-    """Yield the mistakes in c = f ∘ c_before + i ∘ g and in h = o ∘ tanh(c)."""
-    time = step.part_index or 0
-    if step.name == "c":
-        (_, before), (_, candidate) = op.pairs
-        for forget, write, output in _GATE_ORDERS:
-            pairs = ((f"{forget}.{time}", before), (f"{write}.{time}", candidate))
-            description = _describe_gates(forget, write, output)
-            yield "gates-swapped", replace(op, pairs=pairs), description
-        yield "recurrence-forgotten", replace(op, pairs=op.pairs[1:]), "left out the previous cell"
-        for older in _list_older_states(before):
-            pairs = ((f"f.{time}", older), op.pairs[1])
-            description = f"used {_describe_state(older, step)}"
-            yield "old-cell-used", replace(op, pairs=pairs), description
-        return
-    ((gate, cell),) = op.pairs
-    for other in "fi":
-        swapped = replace(op, pairs=((f"{other}.{time}", cell),))
-        yield "gates-swapped", swapped, f"used {other} as the output gate"
-        for order in _GATE_ORDERS:
-            if order[2] == other:  # together with the same order in the step before
-                yield "gates-swapped", swapped, _describe_gates(*order)
-    squashed = replace(op, function="none")
-    yield "cell-not-squashed", squashed, "left out tanh: multiplied by the cell itself"
-    for other, description in _list_other_functions(op.function):
-        yield "wrong-activation", replace(op, function=other), description
-    before = f"c.{time - 1}" if time > 1 else "c0"
-    description = "used the previous c, not the new one"
-    yield "old-cell-used", replace(op, pairs=((gate, before),)), description
-    for older in _list_older_states(before):
-        description = f"used {_describe_state(older, step)}"
-        yield "old-cell-used", replace(op, pairs=((gate, older),)), description
-
-
-def _describe_gates(forget: str, write: str, output: str) -> str:
-    gates = (("forget", forget, "f"), ("input", write, "i"), ("output", output, "o"))
-    parts = [f"{used} as the {name} gate" for name, used, own in gates if used != own]
-    return f"used {', '.join(parts)}"
 
 
 def _list_norm_mistakes(problem: Problem, op: Op) -> Iterator[MistakeOption]:

@@ -9,7 +9,6 @@ import numpy as np
 from workings.problems.intervals import Bools, IntervalMatrix, concatenate_columns
 from workings.problems.kinds import Step
 from workings.problems.kinds.attention import resolve_scale
-from workings.problems.kinds.recurrent import GATES
 from workings.problems.layer_mistakes import list_layer_mistakes
 from workings.problems.notation import Notation
 from workings.problems.ops import (
@@ -28,7 +27,8 @@ from workings.problems.ops import (
 from workings.problems.problem import Problem
 
 _MAX_PERMUTED_HEADS = 4  # up to so many heads are tried in every order
-_WEIGHT_FAMILIES = ("QKV", "".join(gate for gate, _ in GATES))
+_WEIGHT_FAMILIES = ("QKV", "ifgo", "ifco", "zrn")  # of projections and gates
+_WEIGHT_PREFIXES = ("W_", "U_")
 
 
 _INTERLEAVED_SPLIT = "gave each head every other column, not adjacent ones"
@@ -150,7 +150,7 @@ def _list_step_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOption]
     """Yield the mistakes in one step."""
     op = step.op
     if isinstance(op, Linear):
-        yield from _list_projection_mistakes(problem, step, op)
+        yield from _list_projection_mistakes(problem, op)
     if "context" in problem.given:
         yield from _list_context_mistakes(op)
     if isinstance(op, Normalization):
@@ -203,14 +203,14 @@ def _list_attention_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOp
             yield from _list_early_projection_mistakes(problem, op, prefix)
 
 
-def _list_projection_mistakes(problem: Problem, step: Step, op: Linear) -> Iterator[MistakeOption]:
+def _list_projection_mistakes(problem: Problem, op: Linear) -> Iterator[MistakeOption]:
     """Yield the mistakes with a weight, for every product of an input and a W."""
     for k, (x, w) in enumerate(op.pairs):
-        if not w.startswith("W_") or w == "W_O" or w.endswith("ᵀ"):
+        if not w.startswith(_WEIGHT_PREFIXES) or w == "W_O" or w.endswith("ᵀ"):
             continue
         yield "weight-transposed", _replace_pair(op, k, x, f"{w}ᵀ"), f"used {w}ᵀ, not {w}"
         for other in problem.exact_matrices:
-            if other.startswith("W_") and other != w:
+            if other.startswith(_WEIGHT_PREFIXES) and other != w:
                 yield "wrong-weight", _replace_pair(op, k, x, other), f"used {other}, not {w}"
         description = f"used {x.rstrip('.0123456789')} itself, without {w}"
         if len(op.pairs) == 1:
@@ -218,7 +218,7 @@ def _list_projection_mistakes(problem: Problem, step: Step, op: Linear) -> Itera
         if len(op.pairs) > 1 or op.bias is not None:
             identity = _format_identity_key(problem, x)
             yield "not-projected", _replace_pair(op, k, x, identity), description
-    yield from _list_wrong_projection_mistakes(problem, step, op)
+    yield from _list_wrong_projection_mistakes(problem, op)
 
 
 def _list_context_mistakes(op: Op) -> Iterator[MistakeOption]:
@@ -242,12 +242,12 @@ def _format_identity_key(problem: Problem, x: str) -> str:
     return f"I.{problem.exact_matrices[x].shape[1]}"
 
 
-def _list_wrong_projection_mistakes(
-    problem: Problem, step: Step, op: Linear
-) -> Iterator[MistakeOption]:
+def _list_wrong_projection_mistakes(problem: Problem, op: Linear) -> Iterator[MistakeOption]:
     """Yield the mistakes of using all weights of another projection or gate: W_K and b_K for Q."""
-    own = step.name.rpartition(".")[2]
-    for other in next((family for family in _WEIGHT_FAMILIES if own in family), ""):
+    own = op.pairs[0][1][-1]
+    is_projection = all(w.startswith(_WEIGHT_PREFIXES) and w.endswith(own) for _, w in op.pairs)
+    family = next((names for names in _WEIGHT_FAMILIES if own in names), "")
+    for other in family if is_projection else "":
         pairs = tuple((x, w.removesuffix(own) + other) for x, w in op.pairs)
         bias: str | None = f"b_{other}"
         bias = bias if bias in problem.exact_matrices else None

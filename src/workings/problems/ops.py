@@ -321,18 +321,22 @@ class Activation(UnaryOp):
 class Linear(Op):
     """`f(x W + … + bias)`: a function of a sum of matrix products (`Kᵀ` is the transpose of K).
 
-    Projections, scores, weighted values, recurrent steps and gates all have this form.
+    Projections, scores, weighted values, recurrent steps and gates all have this form. `products`
+    are elementwise products that are added: r ∘ h in the candidate of a GRU.
     """
 
     pairs: tuple[tuple[str, str], ...]
     bias: str | None = None
     function: str = "none"
+    products: tuple[tuple[str, str], ...] = ()
 
     def compute(self, env: Env) -> IntervalMatrix:
         (a, b), *rest = self.pairs
         total = get_matrix(env, a) @ get_matrix(env, b)
         for x, w in rest:
             total = total + get_matrix(env, x) @ get_matrix(env, w)
+        for x, y in self.products:
+            total = total + env[x] * env[y]
         if self.bias is not None:
             total = total + env[self.bias]
         return ACTIVATIONS[self.function](total)
@@ -342,6 +346,7 @@ class Linear(Op):
         for pair in self.pairs:
             factors = [format_symbol(n, key) for key in pair]
             terms.append(n.matrix_product(*(reversed(factors) if column_vectors else factors)))
+        terms += [n.product(*(format_symbol(n, key) for key in pair)) for pair in self.products]
         if self.bias is not None:
             terms.append(format_symbol(n, self.bias))
         return format_call(n, self.function, n.total(terms))
@@ -358,12 +363,14 @@ class Linear(Op):
                 _broadcast_row(get_matrix(env, a), i), get_matrix(env, b).mid[:, j], strict=True
             )
         ]
+        products += [tuple(float(env[key].mid[i, j]) for key in pair) for pair in self.products]
         if self.bias is not None:
             products.append((float(env[self.bias].mid[0, j]),))
         return Terms(products, lambda total: _activate_number(self.function, total))
 
     def sources(self) -> tuple[str, ...]:
-        keys = tuple(key.removesuffix("ᵀ") for pair in self.pairs for key in pair)
+        pairs = (*self.pairs, *self.products)
+        keys = tuple(key.removesuffix("ᵀ") for pair in pairs for key in pair)
         return keys if self.bias is None else (*keys, self.bias)
 
 

@@ -13,12 +13,22 @@ MAX_WORDS = 200  # of a text that is worked by hand
 
 
 @dataclass(frozen=True)
+class Alternative:
+    """A value that is tried if an option is not declared and one of these steps is wrong."""
+
+    value: str
+    description: str
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Option:
     """A setting of a kind; `parse(where, value)` returns its value or raises a `UserError`."""
 
     default: Any
     parse: Callable[[str, Any], Any]
     is_required: bool = False
+    alternatives: tuple[Alternative, ...] = ()
 
 
 def make_choice(*choices: str, default: str | None = None) -> Option:
@@ -26,6 +36,11 @@ def make_choice(*choices: str, default: str | None = None) -> Option:
     return Option(
         choices[0] if default is None else default, lambda w, v: parse_choice(w, v, choices)
     )
+
+
+def make_convention(*choices: str, alternatives: tuple[Alternative, ...]) -> Option:
+    """Return an option that a problem may leave open (None): the alternatives are then tried."""
+    return Option(None, lambda w, v: parse_choice(w, v, choices), alternatives=alternatives)
 
 
 def make_count(default: int | None, minimum: int = 1, maximum: int = MAX_SIDE) -> Option:

@@ -133,7 +133,7 @@ class Problem:
         self.given = reader.read_matrices(self.kind, self.column_vectors)
         self.given |= reader.read_rounded(self.given, self.column_vectors)
         self.kind.check_givens(self.given)
-        self.sizes = self._infer_sizes()
+        self.sizes = self._infer_sizes(reader.find_flat_givens())
         self.setting = reader.read_setting(self.kind, self.column_vectors, self.sizes)
         self.tokens = reader.read_tokens("tokens", self.sizes.sizes.get("n", self.setting.count))
         self.context_tokens = reader.read_tokens("context_tokens", self.sizes.sizes.get("m", 0))
@@ -148,22 +148,28 @@ class Problem:
         self.given_reprints = list(self._read_given_reprints(reader, claimed))
         self.claims = list(self._read_claims(reader, claimed))
 
-    def _infer_sizes(self) -> Sizes:
-        """Infer every size from the given matrices and check that their shapes fit together."""
+    def _infer_sizes(self, flat: frozenset[str]) -> Sizes:
+        """Infer every size from the given matrices and check that their shapes fit together.
+
+        Those that are written as a `flat` list come last: they are a row or, if only that fits
+        the others, a column.
+        """
         sizes = Sizes(frozenset(self.given))
-        missing = [name for name in self.kind.required if name not in self.given]
-        if self.kind.name in ("attention", "attention_gradient") and "X" not in self.given:
-            # Without X, the queries must be given, and the keys and values or a context.
-            projections = ("Q",) if "context" in self.given else ("Q", "K", "V")
-            missing = [name for name in projections if name not in self.given]
-            missing = ["X"] if "Q" in missing else missing
+        required = (name for name in self.kind.required if name not in self.given)
+        missing = next(required, None) or self.kind.find_missing(self.given)
         if missing:
-            raise UserError(f"given.{missing[0]} is missing: kind {self.kind.name} needs it")
+            raise UserError(f"given.{missing} is missing: kind {self.kind.name} needs it")
         axes = ("columns", "rows") if self.column_vectors else ("rows", "columns")
-        for name, matrix in self.given.items():
+        for name in sorted(self.given, key=lambda name: name in flat):
             self._check_exclusive_givens(name)
-            for size, value, axis in zip(self.kind.matrices[name], matrix.shape, axes, strict=True):
+            shape = self.kind.matrices[name]
+            if name in flat:
+                self.kind.relate_sizes(sizes)
+                if sizes.fits_transposed(shape, self.given[name].shape):
+                    self.given[name] = self.given[name].T
+            for size, value, axis in zip(shape, self.given[name].shape, axes, strict=True):
                 sizes.bind(size, value, f"{name} has {value} {axis}")
+        self.kind.relate_sizes(sizes)
         for absent, size, other in self.kind.tied_sizes:
             if not any(name in self.given for name in absent):
                 sizes.tie(size, other, " or ".join(absent) or "another input")

@@ -22,11 +22,12 @@ from workings.problems.options import parse_choice, parse_count
 from workings.problems.verdicts import ClaimedMatrix
 
 MAX_PROBLEM_BYTES = 2_000_000  # a page of matrices has about 2,000
+_SCALAR = re.compile(r"[+\-−]?(?:[0-9][0-9.]*(?:[eE][+-]?[0-9]+|\s*/\s*[0-9]+)?|\.[0-9]+|inf|∞)")
 _PART_NUMBER = re.compile(r"[1-9][0-9]{0,3}")  # of a head or a time step
 _TOP_LEVEL_KEYS = (
     *("title", "kind", "vectors", "tokens", "context_tokens", "rounded", "given", "claim"),
 )
-_CONVENTIONS = ("vectors", "scale", "mask", "normalizer", "exponentials")
+_CONVENTIONS = ("vectors", "scale", "mask", "normalizer")
 _CHOICES = {
     "normalizer": ("softmax", "sigmoid", "sum"),
     "activation": tuple(name for name in ACTIVATIONS if name != "none"),
@@ -118,7 +119,6 @@ class ProblemReader:
         for name in kind.matrices:
             if name in self._given:
                 value, is_vector = self._given[name], kind.matrices[name][0] == "1"
-                value = _wrap_number(value) if kind.matrices[name] == ("1", "1") else value
                 if not is_vector and _is_float64_matrix(value):
                     rows = (value.T if column_vectors else value).copy()
                     given[name] = IntervalMatrix.exact(rows)
@@ -149,6 +149,15 @@ class ProblemReader:
             elif depth == 1:
                 matrix = [value] if column_vectors else [[number] for number in value]
                 self._given = {**self._given, name: matrix}
+
+    def find_flat_givens(self) -> frozenset[str]:
+        """Return the givens that are written as a flat list: a row, or else a column."""
+        values = {name: _to_lists(value) for name, value in self._given.items()}
+        return frozenset(
+            name
+            for name, value in values.items()
+            if isinstance(value, list) and not any(isinstance(row, list) for row in value)
+        )
 
     def read_rounded(
         self, given: Mapping[str, IntervalMatrix], column_vectors: bool
@@ -212,8 +221,8 @@ class ProblemReader:
 
     def find_undeclared(self, kind: Kind) -> frozenset[str]:
         """Return the conventions that the file leaves to their defaults."""
-        known = ("vectors", *kind.setting_names)
-        names = [name for name in _CONVENTIONS if name in known]
+        names = [name for name in _CONVENTIONS if name == "vectors" or name in kind.settings]
+        names += [name for name, option in kind.options.items() if option.alternatives]
         return frozenset(name for name in names if self._find_setting(name)[1] is None)
 
     def _find_setting(self, key: str) -> tuple[str, Any]:
@@ -267,13 +276,16 @@ class ProblemReader:
     ) -> list[list[Number | None]]:
         """Read a matrix and return it with vectors as rows.
 
-        `is_vector`: it must be one vector. `labels`: the cells are these words or their numbers.
+        A number alone is a matrix with one cell, a flat list is one vector. `is_vector`: it must
+        be one vector. `labels`: the cells are these words or their numbers.
         """
+        value = _to_lists(value)
         if labels:
-            value = split_label_text(_to_lists(value), labels, column_vectors)
+            value = _to_lists(split_label_text(value, labels, column_vectors))
+        elif _is_scalar(value):
+            value = [value]
         elif isinstance(value, str):
             value = _parse_matrix_text(value, where)
-        value = _to_lists(value)
 
         def read_cell(cell: object) -> Number | None:
             return read_label(cell, where, labels) if labels else read_number(cell, where)
@@ -305,7 +317,6 @@ class ProblemReader:
         labels: tuple[str, ...] = (),
     ) -> list[list[Number | None]]:
         """Read a matrix that must have this shape, vectors as rows."""
-        value = _wrap_number(value) if shape == (1, 1) else value
         numbers = self.read_numbers(where, value, column_vectors, labels=labels)
         if 1 in shape and (len(numbers[0]), len(numbers)) == shape:
             return transpose_rows(numbers)  # a vector in the other convention
@@ -394,6 +405,13 @@ def _safe_key(name: str) -> str:
     return to_one_line(name[:60])
 
 
+def _is_scalar(value: Any) -> bool:
+    """Return True for a number alone, a string with one (floats of TOML are) or a blank."""
+    if isinstance(value, str):
+        return value.strip() == "?" or bool(_SCALAR.fullmatch(value.strip()))
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _parse_matrix_text(text: str, where: str) -> list[list[str]]:
     from workings.problems.documents.matrices import parse_matrix  # takes 10 ms; few files need it
 
@@ -426,12 +444,6 @@ def _to_lists(value: Any, depth: int = 2) -> Any:
     if depth and isinstance(value, list | tuple):
         return [_to_lists(item, depth - 1) for item in value]
     return value
-
-
-def _wrap_number(value: Any) -> Any:
-    """Return a single number as a matrix of one cell."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return [[value]] if is_number else value
 
 
 def _count_depth(value: Any) -> int:

@@ -5,15 +5,16 @@ from workings.problems.kinds.attention_gradients import ATTENTION_GRADIENT
 from workings.problems.kinds.base import Kind, Setting, Step
 from workings.problems.kinds.batch_norm import BATCH_NORM
 from workings.problems.kinds.convolution import CONV1D
+from workings.problems.kinds.gated import GRU, LSTM
 from workings.problems.kinds.layer_gradients import LAYER_NORM_GRADIENT, LINEAR_GRADIENT
 from workings.problems.kinds.layers import ADDITIVE, BLOCK, FEED_FORWARD, LAYER_NORM, POSITIONS
 from workings.problems.kinds.loss import CROSS_ENTROPY, SOFTMAX_JACOBIAN
-from workings.problems.kinds.recurrent import LSTM, RNN
+from workings.problems.kinds.recurrent import RNN
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        *(ATTENTION, POSITIONS, LAYER_NORM, RNN, LSTM, ADDITIVE, FEED_FORWARD, BLOCK),
+        *(ATTENTION, POSITIONS, LAYER_NORM, RNN, LSTM, GRU, ADDITIVE, FEED_FORWARD, BLOCK),
         *(CROSS_ENTROPY, SOFTMAX_JACOBIAN, LINEAR_GRADIENT, LAYER_NORM_GRADIENT),
         ATTENTION_GRADIENT,
         *(CONV1D, BATCH_NORM),

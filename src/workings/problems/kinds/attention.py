@@ -1,6 +1,7 @@
 """Attention problems: Q, K, V, scores, scaled, masked, weights, mixed, output."""
 
 import math
+from collections.abc import Collection
 
 from workings.errors import UserError
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
@@ -134,6 +135,15 @@ def resolve_scale(sizes: Sizes, setting: Setting) -> tuple[float | None, float |
     return float(setting.scale), None
 
 
+def find_missing_projection(given: Collection[str]) -> str | None:
+    """Return what is missing: without X, the queries, and the keys and values or a context."""
+    if "X" in given:
+        return None
+    projections = ("Q",) if "context" in given else ("Q", "K", "V")
+    missing = [name for name in projections if name not in given]
+    return "X" if "Q" in missing else next(iter(missing), None)
+
+
 # Two sizes are equal if none of these matrices is given.
 ATTENTION_TIED_SIZES = (
     (("context", "K"), "m", "n"),
@@ -148,6 +158,7 @@ ATTENTION = Kind(
     name="attention",
     matrices=ATTENTION_MATRICES,
     required=(),
+    find_missing=find_missing_projection,
     tied_sizes=(*ATTENTION_TIED_SIZES, (("W_O",), "o", "v")),
     settings=("heads", "scale", "mask", "normalizer"),
     options={"exponentials": EXPONENTIALS_OPTION},

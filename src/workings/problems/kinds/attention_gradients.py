@@ -8,6 +8,7 @@ from workings.problems.kinds.attention import (
     ATTENTION_MATRICES,
     ATTENTION_TIED_SIZES,
     build_attention_steps,
+    find_missing_projection,
     resolve_scale,
 )
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
@@ -264,6 +265,7 @@ ATTENTION_GRADIENT = Kind(
         "doutput": ("n", "o"),
     },
     required=("doutput",),
+    find_missing=find_missing_projection,
     tied_sizes=(*ATTENTION_TIED_SIZES, (("W_O",), "o", "v")),
     settings=("scale", "mask"),
     build=_build_attention_gradient_steps,

@@ -1,6 +1,6 @@
 """The definition of a kind of problem: its givens, settings, sizes and steps."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -69,6 +69,8 @@ class Kind:
     `sequences` are givens whose rows are positions: a flat list of numbers has one channel. The
     option it names, if any, counts the matrices that are stacked in it, such as filters.
     `check_givens` raises a `UserError` if a given cannot be what it stands for.
+    `find_missing` names a given that is missing beside the required ones; None if none is.
+    `relate_sizes` binds sizes that follow from others, such as the rows of W·[h, x].
     """
 
     name: str
@@ -83,11 +85,16 @@ class Kind:
     make_constants: Callable[["Sizes"], dict[str, IntervalMatrix]] = lambda _: {}
     sequences: Mapping[str, str | None] = field(default_factory=dict)
     check_givens: Callable[[Mapping[str, IntervalMatrix]], None] = lambda _: None
+    find_missing: Callable[[Collection[str]], str | None] = lambda _: None
+    relate_sizes: Callable[["Sizes"], None] = lambda _: None
 
     @property
     def setting_names(self) -> tuple[str, ...]:
         """The names of all settings and options."""
         return (*self.settings, *self.options)
+
+
+_GATES_SIDE_BY_SIDE = {"3h": 3, "4h": 4}
 
 
 @dataclass
@@ -111,10 +118,11 @@ class Sizes:
 
     def bind(self, size: str, value: int, reason: str) -> None:
         """Set a size or check it against its value; `reason` is like "X has 4 columns"."""
-        if size == "4h":  # four gates side by side
-            if value % 4:
-                raise UserError(f"{reason}: it must be a multiple of 4, one part per gate")
-            size, value = "h", value // 4
+        if size in _GATES_SIDE_BY_SIDE:
+            count = _GATES_SIDE_BY_SIDE[size]
+            if value % count:
+                raise UserError(f"{reason}: it must be a multiple of {count}, one part per gate")
+            size, value = "h", value // count
         if size == "1":
             if value != 1:
                 raise UserError(f"{reason}: it must be a single vector")
@@ -122,6 +130,16 @@ class Sizes:
             raise UserError(f"{reason}, but {self.reasons[size]}: it must be {self.sizes[size]}")
         else:
             self.reasons.setdefault(size, reason)
+
+    def fits_transposed(self, names: tuple[str, str], shape: tuple[int, int]) -> bool:
+        """Return True if a matrix contradicts the sizes known so far and its transpose does not."""
+        return not self._accepts(names, shape) and self._accepts(names, shape[::-1])
+
+    def _accepts(self, names: tuple[str, str], shape: tuple[int, ...]) -> bool:
+        known = {"1": 1, **self.sizes}
+        if "h" in known:
+            known |= {name: count * known["h"] for name, count in _GATES_SIDE_BY_SIDE.items()}
+        return all(known.get(name, side) == side for name, side in zip(names, shape, strict=True))
 
     def tie(self, size: str, other: str, absent: str) -> None:
         """Make two sizes equal because the matrix between them is absent."""

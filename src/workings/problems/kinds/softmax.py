@@ -23,13 +23,19 @@ from workings.problems.ops import (
     UnaryOp,
     format_symbol,
 )
-from workings.problems.options import Option, parse_choice
+from workings.problems.options import Alternative, make_convention
 
 if TYPE_CHECKING:
     from workings.problems.problem import Problem
 
 # "plain": e^score. "shifted": e^(score − the row's maximum). None: whatever the claims show.
-EXPONENTIALS_OPTION = Option(None, lambda w, v: parse_choice(w, v, ("plain", "shifted")))
+EXPONENTIALS_OPTION = make_convention(
+    "plain",
+    "shifted",
+    alternatives=(
+        Alternative("shifted", "the maximum is subtracted first", ("exponentials", "sums")),
+    ),
+)
 
 
 @dataclass(frozen=True, eq=False)

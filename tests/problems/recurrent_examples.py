@@ -1,0 +1,215 @@
+"""Random problems on recurrent networks in plain numpy, with mistakes to plant."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy_problems import Env, Example, Matrix, Plant, Planter, Rng, draw, sigmoid, state
+
+Function = Callable[[Matrix], Matrix]
+
+
+def identity(x: Matrix) -> Matrix:
+    return x
+
+
+def count_times(example: Example) -> int:
+    return len(example.given["X"])
+
+
+def each_time(function: Callable[..., Matrix], step: str, /, **options: Any) -> Planter:
+    """Plant a step computed with other options, at each time alone."""
+
+    def planter(example: Example) -> Iterator[Plant]:
+        for t in range(1, count_times(example) + 1):
+            yield {f"{step}.{t}": partial(function, t=t, **options)}
+
+    return planter
+
+
+def several(*planters: Planter) -> Planter:
+    return lambda example: (plant for planter in planters for plant in planter(example))
+
+
+# -- GRU -------------------------------------------------------------------------------------------
+
+
+def make_gru(rng: Rng) -> Example:
+    times, d, h = 3, 2, 2
+    given = {"X": draw(rng, times, d), "h0": draw(rng, 1, h)}
+    for gate in "zrn":
+        given |= {f"W_{gate}": draw(rng, d, h), f"U_{gate}": draw(rng, h, h)}
+        given[f"b_{gate}"] = draw(rng, 1, h)
+    settings = {
+        "update": str(rng.choice(["candidate", "state"])),
+        "reset": str(rng.choice(["before", "after"])),
+        "gates": "zrn",
+        "concat": "h,x",
+    }
+    if settings["reset"] == "after":
+        given["b_hn"] = draw(rng, 1, h)
+    example = Example("gru", given, settings)
+    for t in range(1, times + 1):
+        for gate in "zr":
+            example.steps[f"{gate}.{t}"] = partial(gru_gate, gate=gate, t=t)
+        example.steps[f"n.{t}"] = partial(gru_candidate, t=t, is_after=settings["reset"] == "after")
+        example.steps[f"h.{t}"] = partial(gru_state, t=t, keeps=settings["update"] == "state")
+    return example
+
+
+def gru_gate(
+    e: Env,
+    gate: str,
+    t: int,
+    before: int | None = None,
+    recurs: bool = True,
+    biased: bool = True,
+    function: Function = sigmoid,
+) -> Matrix:
+    h = e[state("h", t - 1 if before is None else before)]
+    total = e["X"][[t - 1]] @ e[f"W_{gate}"] + (h @ e[f"U_{gate}"] if recurs else 0)
+    return function(total + (e[f"b_{gate}"] if biased else 0))
+
+
+def gru_candidate(
+    e: Env,
+    t: int,
+    is_after: bool,
+    reset: str | None = "r",
+    recurs: bool = True,
+    function: Function = np.tanh,
+) -> Matrix:
+    h, r = e[state("h", t - 1)], 1.0 if reset is None else e[f"{reset}.{t}"]
+    recurrent = r * (h @ e["U_n"] + e.get("b_hn", 0)) if is_after else (r * h) @ e["U_n"]
+    return function(e["X"][[t - 1]] @ e["W_n"] + e["b_n"] + (recurrent if recurs else 0))
+
+
+def gru_state(
+    e: Env,
+    t: int,
+    keeps: bool,
+    gate: str = "z",
+    parts: str = "both",
+    complement: bool = True,
+    before: int | None = None,
+) -> Matrix:
+    z, n, h = e[f"{gate}.{t}"], e[f"n.{t}"], e[state("h", t - 1 if before is None else before)]
+    old, new = (z, 1 - z if complement else z) if keeps else (1 - z if complement else z, z)
+    return old * h * (parts != "new") + new * n * (parts != "old")
+
+
+def plant_gru_candidate(example: Example, flipped: bool = False, **options: Any) -> Iterator[Plant]:
+    is_after = (example.settings["reset"] == "after") != flipped
+    if flipped and "b_hn" in example.given:
+        return iter([{}])  # the two biases have no counterpart
+    return each_time(gru_candidate, "n", is_after=is_after, **options)(example)
+
+
+def plant_gru_state(example: Example, inverted: bool = False, **options: Any) -> Iterator[Plant]:
+    keeps = (example.settings["update"] == "state") != inverted
+    return each_time(gru_state, "h", keeps=keeps, **options)(example)
+
+
+def plant_gru_gates(example: Example, **options: Any) -> Iterator[Plant]:
+    for gate in "zr":
+        yield from each_time(gru_gate, gate, gate=gate, **options)(example)
+
+
+GRU_MISTAKES: dict[str, Planter] = {
+    "update-gate-inverted": partial(plant_gru_state, inverted=True),
+    "complement-forgotten": partial(plant_gru_state, complement=False),
+    "candidate-forgotten": partial(plant_gru_state, parts="old"),
+    "recurrence-forgotten": several(
+        partial(plant_gru_state, parts="new"),
+        partial(plant_gru_gates, recurs=False),
+        partial(plant_gru_candidate, recurs=False),
+    ),
+    "reset-forgotten": partial(plant_gru_candidate, reset=None),
+    "gates-swapped": several(
+        partial(plant_gru_state, gate="r"), partial(plant_gru_candidate, reset="z")
+    ),
+    "reset-in-wrong-place": partial(plant_gru_candidate, flipped=True),
+    "state-not-updated": lambda _: iter(
+        [{f"z.{t}": partial(gru_gate, gate="z", t=t, before=0)} for t in (2, 3)]
+    ),
+    "bias-forgotten": partial(plant_gru_gates, biased=False),
+    "activation-forgotten": several(
+        partial(plant_gru_gates, function=identity),
+        partial(plant_gru_candidate, function=identity),
+    ),
+    "wrong-activation": several(
+        partial(plant_gru_gates, function=np.tanh),
+        partial(plant_gru_candidate, function=sigmoid),
+    ),
+}
+
+
+# -- LSTM with one matrix per gate for [h, x] ------------------------------------------------------
+
+
+def make_joint_lstm(rng: Rng) -> Example:
+    """Return an LSTM whose sums and tanh(c) are claimed, with W·[h, x]."""
+    times, d, h = 2, 2, 2
+    given = {"X": draw(rng, times, d), "h0": draw(rng, 1, h), "c0": draw(rng, 1, h)}
+    for gate in "ifco":
+        given |= {f"W_{gate}": draw(rng, d + h, h), f"b_{gate}": draw(rng, 1, h)}
+    settings = {"preactivations": True, "concat": "h,x", "gates": "ifgo"}
+    example = Example("lstm", given, settings)
+    for t in range(1, times + 1):
+        for gate in "ifgo":
+            example.steps[f"sum_{gate}.{t}"] = partial(joint_sum, gate=gate, t=t)
+            function = np.tanh if gate == "g" else sigmoid
+            example.steps[f"{gate}.{t}"] = partial(activate, step=f"sum_{gate}", function=function)
+            example.steps[f"{gate}.{t}"].keywords["t"] = t
+        example.steps[f"c.{t}"] = partial(joint_cell, t=t)
+        example.steps[f"tanh_c.{t}"] = partial(activate, step="c", t=t, function=np.tanh)
+        example.steps[f"h.{t}"] = partial(joint_state, t=t)
+    return example
+
+
+def joint_sum(e: Env, gate: str, t: int, order: str = "hx", biased: bool = True) -> Matrix:
+    parts = {"h": e[state("h", t - 1)], "x": e["X"][[t - 1]]}
+    letter = gate.replace("g", "c")
+    total = np.hstack([parts[name] for name in order]) @ e[f"W_{letter}"]
+    return total + (e[f"b_{letter}"] if biased else 0)
+
+
+def activate(e: Env, step: str, t: int, function: Function) -> Matrix:
+    return function(e[f"{step}.{t}"])
+
+
+def joint_cell(e: Env, t: int, gates: str = "fi", parts: str = "both") -> Matrix:
+    old = e[f"{gates[0]}.{t}"] * e[state("c", t - 1)]
+    return old * (parts == "both") + e[f"{gates[1]}.{t}"] * e[f"g.{t}"]
+
+
+def joint_state(e: Env, t: int, gate: str = "o", inside: str = "tanh_c") -> Matrix:
+    return e[f"{gate}.{t}"] * e[f"{inside}.{t}"]
+
+
+def plant_joint_gates(
+    function: Callable[..., Matrix], step: str = "sum_{}", **options: Any
+) -> Planter:
+    return several(
+        *(each_time(function, step.format(gate), gate=gate, **options) for gate in "ifgo")
+    )
+
+
+JOINT_LSTM_MISTAKES: dict[str, Planter] = {
+    "concatenated-in-wrong-order": plant_joint_gates(joint_sum, order="xh"),
+    "bias-forgotten": plant_joint_gates(joint_sum, biased=False),
+    "activation-forgotten": several(
+        *(each_time(activate, g, step=f"sum_{g}", function=identity) for g in "ifgo")
+    ),
+    "wrong-activation": several(
+        *(each_time(activate, g, step=f"sum_{g}", function=np.tanh) for g in "ifo"),
+        each_time(activate, "tanh_c", step="c", function=sigmoid),
+    ),
+    "gates-swapped": several(
+        *(each_time(joint_cell, "c", gates=gates) for gates in ("if", "oi", "fo")),
+        each_time(joint_state, "h", gate="f"),
+    ),
+    "recurrence-forgotten": each_time(joint_cell, "c", parts="new"),
+    "cell-not-squashed": each_time(joint_state, "h", inside="c"),
+}
