@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy_problems import Env, Example, Matrix, Plant, Planter, Rng, draw, sigmoid, state
+from numpy_problems import Env, Example, Matrix, Plant, Planter, Rng, draw, sigmoid, softmax, state
 
 Function = Callable[[Matrix], Matrix]
 
@@ -212,4 +212,67 @@ JOINT_LSTM_MISTAKES: dict[str, Planter] = {
     ),
     "recurrence-forgotten": each_time(joint_cell, "c", parts="new"),
     "cell-not-squashed": each_time(joint_state, "h", inside="c"),
+}
+
+
+# -- RNN with output, softmax and loss -------------------------------------------------------------
+
+
+def make_rnn_output(rng: Rng) -> Example:
+    times, d, h, o = 2, 2, 2, 3
+    given = {"X": draw(rng, times, d), "W_xh": draw(rng, d, h), "W_hh": draw(rng, h, h)}
+    given |= {"b": draw(rng, 1, h), "W_hy": draw(rng, h, o), "b_y": draw(rng, 1, o)}
+    given["Y"] = np.eye(o)[rng.integers(0, o, times)]
+    settings = {"reduction": str(rng.choice(["mean", "sum"])), "activation": "sigmoid"}
+    example = Example("rnn", given, settings, constants={"h0": np.zeros((1, h))})
+    for t in range(1, times + 1):
+        example.steps[f"sum.{t}"] = partial(output_sum, t=t)
+        example.steps[f"h.{t}"] = partial(activate, step="sum", t=t, function=sigmoid)
+        example.steps[f"y.{t}"] = partial(output_logits, t=t)
+        example.steps[f"probabilities.{t}"] = partial(activate, step="y", t=t, function=softmax)
+        example.steps[f"loss.{t}"] = partial(output_loss, t=t)
+    example.steps["loss"] = partial(total_loss, is_mean=settings["reduction"] == "mean")
+    return example
+
+
+def output_sum(e: Env, t: int, recurs: bool = True) -> Matrix:
+    recurrent = e[state("h", t - 1)] @ e["W_hh"] if recurs else 0
+    return e["X"][[t - 1]] @ e["W_xh"] + recurrent + e["b"]
+
+
+def output_logits(e: Env, t: int, before: int = 0, biased: bool = True) -> Matrix:
+    return e[state("h", t - before)] @ e["W_hy"] + (e["b_y"] if biased else 0)
+
+
+def output_loss(
+    e: Env, t: int, function: Function = np.log, sign: float = -1, every: bool = False
+) -> Matrix:
+    y = np.ones_like(e["Y"][[t - 1]]) if every else e["Y"][[t - 1]]
+    return sign * (y * function(e[f"probabilities.{t}"])).sum(1, keepdims=True)
+
+
+def total_loss(e: Env, is_mean: bool, last: bool = False) -> Matrix:
+    return e["loss.2"] if last else (e["loss.1"] + e["loss.2"]) / (2 if is_mean else 1)
+
+
+def plant_total(example: Example, is_mean: bool) -> Iterator[Plant]:
+    is_wrong = (example.settings["reduction"] == "mean") != is_mean
+    return iter([{"loss": partial(total_loss, is_mean=is_mean)} if is_wrong else {}])
+
+
+RNN_OUTPUT_MISTAKES: dict[str, Planter] = {
+    "loss-not-negated": each_time(output_loss, "loss", sign=1),
+    "wrong-logarithm": several(
+        each_time(output_loss, "loss", function=np.log2),
+        each_time(output_loss, "loss", function=np.log10),
+    ),
+    "logarithm-forgotten": each_time(output_loss, "loss", function=identity, sign=1),
+    "summed-over-all-classes": each_time(output_loss, "loss", every=True),
+    "one-over-n-forgotten": partial(plant_total, is_mean=False),
+    "mean-for-sum": partial(plant_total, is_mean=True),
+    "only-last-loss": lambda _: iter([{"loss": partial(total_loss, is_mean=False, last=True)}]),
+    "bias-forgotten": each_time(output_logits, "y", biased=False),
+    "exp-not-normalised": each_time(activate, "probabilities", step="y", function=np.exp),
+    "wrong-activation": each_time(activate, "h", step="sum", function=np.tanh),
+    "recurrence-forgotten": lambda _: iter([{"sum.2": partial(output_sum, t=2, recurs=False)}]),
 }

@@ -54,6 +54,60 @@ def run(layer: torch.nn.RNNBase, x: np.ndarray, *states: np.ndarray) -> torch.Te
     return outputs[0]
 
 
+# -- RNN with outputs ------------------------------------------------------------------------------
+
+
+@FEW
+@given(
+    seed=SEEDS,
+    columns=st.booleans(),
+    last=st.booleans(),
+    activation=st.sampled_from(["tanh", "relu"]),
+    reduction=st.sampled_from(["mean", "sum"]),
+)
+def test_rnn_with_outputs_equals_torch(
+    seed: int, columns: bool, last: bool, activation: str, reduction: str
+) -> None:
+    rng, (n, d, h, o) = np.random.default_rng(seed), (3, 2, 2, 4)
+    shapes = {"X": (n, d), "h0": (1, h), "W_xh": (d, h), "W_hh": (h, h), "b": (1, h)}
+    shapes |= {"W_hy": (h, o), "b_y": (1, o)}
+    own = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    times = [n] if last else [1, 2, 3]
+    classes = rng.integers(0, o, len(times))
+    layer = torch.nn.RNN(d, h, batch_first=True, nonlinearity=activation)
+    fill(layer, weight_ih=own["W_xh"], weight_hh=own["W_hh"], bias_ih=own["b"][0])
+    states = run(layer, own["X"], own["h0"])[[t - 1 for t in times]]
+    logits = states @ torch.from_numpy(own["W_hy"]) + torch.from_numpy(own["b_y"])
+    loss = torch.nn.functional.cross_entropy
+    options = {"activation": activation, "reduction": reduction}
+    options |= {"outputs": "last" if last else "all", "Y": np.eye(o)[classes]}
+    got = solve(columns, {"kind": "rnn", **own, **options})
+    for k, t in enumerate(times):
+        assert_close(got[f"y.{t}"], logits[[k]])
+        assert_close(got[f"probabilities.{t}"], logits[[k]].softmax(1))
+        assert_close(got[f"loss.{t}"], loss(logits[[k]], torch.tensor(classes[[k]])).reshape(1, 1))
+    assert sum(key.startswith("y.") for key in got) == len(times)
+    total = loss(logits, torch.tensor(classes), reduction=reduction)
+    assert_close(got["loss.3" if last else "loss"], total.reshape(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"b_y": 1}, "b_y is given, but not W_hy"),
+        ({"W_hy": [[1, 2]], "Y": [[1, 0]]}, "Y has 1 rows, but there are 2 outputs"),
+        ({"W_hy": [[1, 2], [3, 4]]}, "W_hy has 2 rows, but W_xh has 1 columns"),
+        ({"W_hy": [[1, 2]], "targets": [1, 1], "Y": [[1, 0], [0, 1]]}, "give one of them"),
+        ({"activation": "exp"}, "activation = 'exp': "),
+        ({"outputs": "some"}, "outputs = 'some': "),
+    ],
+)
+def test_bad_outputs_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        Problem(kind="rnn", X=[[1], [2]], W_xh=1, W_hh=1, **fields)
+    assert message in str(error.value)
+
+
 # -- LSTM ------------------------------------------------------------------------------------------
 
 
