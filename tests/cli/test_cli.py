@@ -86,17 +86,42 @@ def test_api_that_needs_torch_names_the_extra():
     assert install_command("models") in done.stderr.splitlines()[-1]
 
 
-def test_check_of_a_slide(tmp_path):
+def test_check_of_a_document(tmp_path):
     slide = tmp_path / "slide.md"
     slide.write_text("X = [[1, 0], [0, 2]] | A = [[1, 0], [0.06, 0.94]]", encoding="utf-8")
     done = workings("check", "--from", str(slide), code=0)
-    assert done.stdout.startswith('✓ right, if the mask is causal: declare mask = "causal"\n')
-    report = json.loads(workings("check", "--json", "--from", str(slide)).stdout)
+    heading, verdict, *_, reading, counts = done.stdout.splitlines()
+    assert heading == f"{slide}, line 1: example 1, attention"
+    assert verdict == '✓ right, if the mask is causal: declare mask = "causal"'
+    assert reading == "  read as: rows, ÷√2, causal"
+    assert counts == "2 matrices found, 2 judged"
+    report, document = map(
+        json.loads, workings("check", "--json", "--from", str(slide)).stdout.splitlines()
+    )
     assert report["if"] == 'the mask is causal: declare mask = "causal"'
+    assert (report["line"], report["kind"]) == (1, "attention")
+    assert document == {"document": str(slide), "matrices": 2, "judged": 2, "unread": []}
     slide.write_text("X = [[1, 0], [0, 2]] T = [[1, 0], [0, 4]]", encoding="utf-8")
     done = workings("check", "--from", str(slide), code=2)
-    assert done.stdout == ""
-    assert "'T' is not a matrix of the problem" in done.stderr
+    assert done.stdout == "1 matrix found, 0 judged, 1 not read: line 1\n"
+    assert "no worked example found" in done.stderr
+
+
+def test_document_from_standard_input_and_as_problem_files(tmp_path):
+    slide = tmp_path / "two.md"
+    slide.write_text(
+        "# One\nX = [[1, 0], [0, 2]]\nscores = [[1, 0], [0, 4]]\n"
+        "# Two\nX = [[3, 1], [1, 1]]\nscores = [[10, 4], [4, 3]]\n",
+        encoding="utf-8",
+    )
+    done = workings("check", "--from", "-", code=1, input=slide.read_text(encoding="utf-8"))
+    assert "-, line 5: example 2, attention" in done.stdout
+    workings("check", str(slide), "--write", str(tmp_path / "problems"), code=1)
+    workings("check", str(tmp_path / "problems" / "two-1.toml"), code=0)
+    workings("check", str(tmp_path / "problems" / "two-2.toml"), code=1)
+    page = tmp_path / "two.html"
+    workings("check", "--from", str(slide), "--format", "html", "--out", str(page), code=1)
+    assert 'class="wrong first"' in page.read_text(encoding="utf-8")
 
 
 def test_solve_cell():

@@ -1,0 +1,468 @@
+"""Name the matrices of attention: by formula, then by caption, then by letter.
+
+A letter means different steps in different books, so what a document computes with it decides:
+after `A = K^T Q` and `A' = softmax(A)`, A is the scores and A' the weights.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from workings.problems.documents.chains import Element, Statement, Token, read_literal
+from workings.problems.documents.entries import (
+    Entry,
+    get_numbers,
+    get_symbol,
+    is_scalar,
+    is_vector,
+    to_row,
+)
+from workings.problems.documents.formulas import (
+    ATTENTION_ROLES,
+    NORMALIZERS,
+    PROJECTIONS,
+    infer_step,
+    infer_vectors,
+    normalize_name,
+    parse_formula,
+    parse_product,
+    split_factors,
+)
+from workings.problems.documents.matrices import Rows
+from workings.problems.documents.sources import Grid
+from workings.problems.documents.words import find_caption_role, find_head
+from workings.problems.numbers import transpose_rows
+
+PER_HEAD = frozenset({"scores", "scaled", "masked", "exponentials", "sums", "weights", "mixed"})
+_CERTAIN = frozenset({"Q", "K", "V", "W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O"})
+_CERTAIN_WORDS = frozenset({"scores", "weights", "mixed", "output", "masked", "scaled", "mask"})
+FACTORS = {
+    "Q": ("X", "W_Q"),
+    "K": ("X", "W_K"),
+    "V": ("X", "W_V"),
+    "scores": ("Q", "Kᵀ"),
+    "mixed": ("weights", "V"),
+    "output": ("mixed", "W_O"),
+}
+_CONCATENATIONS = frozenset({"concat", "concatenate", "cat", "hstack"})
+
+
+def format_canonical(element: Sequence[Token]) -> str:
+    """Return the text of an element without the indices of its symbols and without matrices."""
+    pieces = []
+    for token in element:
+        if token.kind == "grid":
+            continue
+        if token.symbol is not None and token.kind in ("sym", "func"):
+            name = token.symbol.name
+            pieces.append(name + ("^T" if token.symbol.transposed else ""))
+        else:
+            pieces.append(token.text)
+    return " ".join(pieces)
+
+
+class AttentionNames:
+    """Names the statements of a document that are about attention."""
+
+    def __init__(
+        self, statements: Sequence[Statement], grids: Sequence[Grid], headings: Sequence[str]
+    ) -> None:
+        self._grids, self._headings = grids, headings
+        self._history: dict[str, list[tuple[int, str]]] = {}
+        self._indices = {id(statement): index for index, statement in enumerate(statements)}
+        self._learn(statements)
+        self.vectors = self._find_vectors(statements)
+        self._has_output_weight = any(
+            token.symbol is not None and normalize_name(token.symbol.name) in ("WO", "Wo", "W0")
+            for statement in statements
+            for element in statement.elements
+            for token in element
+        )
+
+    def _find_vectors(self, statements: Sequence[Statement]) -> str | None:
+        formulas = (formula for s in statements for formula in self.list_formulas(s))
+        return infer_vectors(product for f in formulas if (product := parse_product(f)))
+
+    def _learn(self, statements: Sequence[Statement]) -> None:
+        """Read which step each letter is from the formulas that define or use it."""
+        for _ in range(2):  # the second time with letters that are defined after their first use
+            roles = {name: history[0][1] for name, history in self._history.items()}
+            self._history = {}
+            for index, statement in enumerate(statements):
+                symbol = get_symbol(statement)
+                if symbol is None:
+                    continue
+                name = normalize_name(symbol.name)
+                if not self._is_open(name):
+                    continue
+                step = self._infer(statement, roles)
+                if step is not None:
+                    self._history.setdefault(name, []).append((index, step))
+                    roles[name] = step
+        self._learn_uses(statements)
+
+    def _is_open(self, name: str) -> bool:
+        """Return True if a formula may decide what a name is."""
+        role = ATTENTION_ROLES.get(name.lower())
+        return role not in _CERTAIN and name not in _CERTAIN_WORDS and role != "X"
+
+    def _learn_uses(self, statements: Sequence[Statement]) -> None:
+        """Learn letters without a formula of their own: H in Q = H W_Q, P in softmax(P)."""
+        roles = {name: history[0][1] for name, history in self._history.items()}
+        used: dict[str, str] = {}
+        names = {normalize_name(s.name) for st in statements if (s := get_symbol(st)) is not None}
+        for statement in statements:
+            for element in statement.elements:
+                if any(token.kind == "grid" for token in element):
+                    continue
+                marked = {n: f"?{n}" for n in names if n not in roles and self._is_open(n)}
+                formula = parse_formula(format_canonical(element)[:400], roles | marked)
+                for name, role in _list_uses(formula):
+                    used.setdefault(name, role)
+        for name, role in used.items():
+            usual = ATTENTION_ROLES.get(name.lower())
+            is_known = usual in (role, "context") or (usual == "scores" and role == "scaled")
+            if name not in self._history and not is_known:
+                self._history[name] = [(-1, role)]
+
+    def get_roles(self, index: int) -> dict[str, str]:
+        """Return the step that each letter is at a statement."""
+        roles = {}
+        for name, history in self._history.items():
+            role = next((role for k, role in reversed(history) if k <= index), history[0][1])
+            roles[name] = role
+        return roles
+
+    def list_formulas(self, statement: Statement) -> list[list[str]]:
+        """Return the formulas of a statement in symbols."""
+        roles = self.get_roles(self._indices.get(id(statement), 0))
+        return [
+            parse_formula(format_canonical(element)[:400], roles)
+            for element in statement.elements
+            if len(element) > 1
+            and any(token.kind in ("sym", "func") for token in element)
+            and not any(token.text.startswith("e^") for token in element)
+        ]
+
+    def _infer(self, statement: Statement, roles: dict[str, str]) -> str | None:
+        """Return the step that the formulas of a statement compute."""
+        with_grids: list[Element] = []
+        for element in statement.elements:
+            if any(token.kind == "grid" for token in element):
+                with_grids.append(element)
+                continue
+            step = self._infer_element(element, roles)
+            if step is not None:
+                return step
+        for element in with_grids:
+            if len(element) > 1 and (step := self._infer_element(element, roles)) is not None:
+                return step
+        return None
+
+    def _infer_element(self, element: Element, roles: dict[str, str]) -> str | None:
+        functions = {token.text.lower() for token in element if token.kind == "func"}
+        is_single = len([t for t in element if t.kind in ("sym", "func", "num")]) < 2
+        if is_single and not functions & NORMALIZERS:
+            return None
+        text = format_canonical(element)[:400]
+        if re.search(r"\be\^", " ".join(token.text for token in element)) and "/" in text:
+            return "weights"  # e^2 / (e^2 + e^4)
+        formula = parse_formula(text, roles)
+        if functions & _CONCATENATIONS and "W_O" not in formula:
+            return "mixed"
+        if "exp" in functions and not functions & NORMALIZERS:
+            return "weights" if "/" in formula else None
+        if functions & {"where"} and "mask" in formula:
+            return "masked"
+        return infer_step(formula)
+
+    def resolve(self, statement: Statement) -> list[Entry]:
+        """Return what a statement says; [] if it names no matrix of attention."""
+        index = self._indices.get(id(statement), 0)
+        entries = list(self._read_parts(index, statement))
+        if statement.value is None and not statement.problem:
+            named = self._name(index, statement) if self._find_product(statement) else None
+            return [*entries, *(self._read_factors(named[0], statement) if named else ())]
+        if _is_exponential(statement):
+            return [*entries, Entry("exponentials", statement.value, statement, "formula")]
+        named = self._name(index, statement)
+        if named is None:
+            return entries
+        role, evidence = named
+        is_bare = len([element for element in statement.elements if element]) == 1
+        if is_scalar(statement.value) and is_bare and role != "sums":
+            return entries
+        if role in ("scores", "scaled") and statement.value and _has_infinity(statement.value):
+            role = "masked"
+        if not _is_plausible(role, statement):
+            return entries
+        entries += self._read_factors(role, statement)
+        entry = self._make_entry(role, evidence, statement)
+        if is_scalar(entry.rows) and entry.column is None and role != "sums":
+            return entries
+        entries.append(entry)
+        entries += self._list_copies(role, statement)
+        return entries
+
+    def _read_factors(self, role: str, statement: Statement) -> Iterator[Entry]:
+        """Yield the two matrices of a printed product: X and W_Q before Q, q_1 of W_Q x_1."""
+        names, product = FACTORS.get(role), self._find_product(statement)
+        if names is None or product is None:
+            return
+        own = infer_vectors(p for f in self.list_formulas(statement) if (p := parse_product(f)))
+        is_column = (own or self.vectors) == "columns"
+        part, row, column = self._find_index(role, statement)
+        if role == "scores" and column is not None:
+            for name, rows, index in zip("QK", product, (row, column), strict=True):
+                if rows and is_vector(rows):
+                    yield Entry(name, rows, statement, "formula", None, index, is_factor=True)
+            return
+        if row is None and product[1] and len(product[1][0]) == 1 and role in PROJECTIONS:
+            is_column = is_column or len(product[0][0]) == len(product[1]) > 1
+        for name, rows in zip(names, product[::-1] if is_column else product, strict=True):
+            bare = name.removesuffix("ᵀ")
+            rows = transpose_rows(rows) if name != bare and rows else rows
+            is_shared = bare in ("X", "W_O") or (bare == "mixed" and role == "output")
+            yield Entry(
+                bare,
+                rows or None,
+                statement,
+                "formula",
+                None if is_shared else part,
+                row if bare in ("X", "weights", "mixed") else None,
+                is_factor=True,
+                problem="" if rows else "a matrix of its product is not readable",
+            )
+
+    def _name(self, index: int, statement: Statement) -> tuple[str, str] | None:
+        """Return the role of the value of a statement and what shows it."""
+        symbol = get_symbol(statement)
+        name = normalize_name(symbol.name) if symbol is not None else ""
+        usual = ATTENTION_ROLES.get(name.lower())
+        if is_scalar(statement.value) and self._has_dot_product(statement):
+            return "scores", "formula"
+        if usual in _CERTAIN or name in _CERTAIN_WORDS:
+            return str(usual), "letter"
+        step = self._infer(statement, self.get_roles(index))
+        if step is not None:
+            return step, "formula"
+        if name and name in self._history:
+            return self.get_roles(index)[name], "formula"
+        if usual == "mask" and name not in ("mask",) and not _is_mask(statement):
+            usual = None
+        caption = find_caption_role(statement.label) if statement.label else None
+        if symbol is None or (usual is None and len(symbol.base) > 1):
+            own = find_caption_role(symbol.base) if symbol is not None else None
+            caption = own or caption
+            if caption is None or (symbol is None and not self._is_captioned(statement)):
+                return None
+            return self._adapt(caption), "caption"
+        if usual == "mask" and _is_mask(statement):
+            return "mask", "letter"
+        if usual in PER_HEAD | {"output"} and caption in PER_HEAD | {"output", "masked"}:
+            return self._adapt(str(caption)), "caption"
+        if usual is not None:
+            return self._adapt(usual), "letter"
+        return (self._adapt(caption), "caption") if caption in PER_HEAD | {"output"} else None
+
+    def _has_dot_product(self, statement: Statement) -> bool:
+        """Return True for α_12 = [q_1] · [k_2] = 9."""
+        product = self._find_product(statement)
+        return product is not None and all(rows and is_vector(rows) for rows in product)
+
+    def _adapt(self, role: str) -> str:
+        """Return mixed for an output without an output projection."""
+        return "mixed" if role == "output" and not self._has_output_weight else role
+
+    def _is_captioned(self, statement: Statement) -> bool:
+        """Return True if a matrix without a symbol is named by the words before it."""
+        is_bare = [e for e in statement.elements if e]
+        return len(is_bare) == 1 and len(statement.label) < 120
+
+    def _make_entry(self, role: str, evidence: str, statement: Statement) -> Entry:
+        rows, symbol = statement.value, get_symbol(statement)
+        if symbol is not None and symbol.transposed and rows is not None and role != "scores":
+            rows = transpose_rows(rows)
+        part, row, column = self._find_index(role, statement)
+        return Entry(role, rows, statement, evidence, part, row, column, False, statement.problem)
+
+    def _find_product(self, statement: Statement) -> tuple[Rows, Rows] | None:
+        """Return the two matrices of an element that is their product."""
+        for element in statement.elements:
+            tokens = [t for t in element if not (t.kind == "op" and t.text in "×·*@")]
+            if len(tokens) == 2 and all(token.kind == "grid" for token in tokens):
+                first, second = (self._read(token) for token in tokens)
+                if first or second:
+                    return first or [], second or []  # one that is not readable is empty
+        return None
+
+    def _find_index(
+        self, role: str, statement: Statement
+    ) -> tuple[int | None, int | None, int | None]:
+        """Return head, row and column (from 0) that the indices of a statement name."""
+        symbols = [
+            token.symbol
+            for element in statement.elements
+            for token in element
+            if token.kind in ("sym", "func") and token.symbol is not None
+        ]
+        own = get_symbol(statement)
+        numbers = get_numbers(own) if own is not None else ()
+        rows = statement.value
+        if own is None and is_scalar(rows):
+            first = statement.elements[0] if statement.elements else ()
+            vectors = [get_numbers(t.symbol) for t in first if t.kind == "sym" and t.symbol]
+            vectors = [v for v in vectors if v]
+            if len(vectors) == 2:
+                return None, vectors[0][0] - 1, vectors[1][0] - 1
+            return None, None, None
+        if own is None:
+            left = statement.elements[0] if statement.elements else ()
+            indices = [get_numbers(t.symbol) for t in left if t.kind == "sym" and t.symbol]
+            single = {index[0] for index in indices if len(index) == 1}
+            numbers = (single.pop(),) if len(single) == 1 else ()
+            is_lower = any(s.base[:1].islower() and get_numbers(s) for s in symbols)
+        else:
+            is_lower = own.base[:1].islower() and own.base not in ("head",)
+        if is_scalar(rows) and own is not None and own.index:
+            if len(numbers) == 1 and numbers[0] > 9:
+                numbers = tuple(int(c) for c in str(numbers[0]))
+            if len(numbers) == 2:
+                return None, numbers[0] - 1, numbers[1] - 1
+            return None, None, None
+        if len(numbers) == 1 and is_vector(rows) and is_lower:
+            return None, numbers[0] - 1, None
+        if len(numbers) == 1:
+            return numbers[0], None, None
+        heading = self._headings[statement.section]
+        if role in PER_HEAD | {"Q", "K", "V", "W_Q", "W_K", "W_V", "b_Q", "b_K", "b_V"}:
+            return find_head(heading), None, None
+        return None, None, None
+
+    def _list_copies(self, role: str, statement: Statement) -> Iterator[Entry]:
+        """Yield the other names of W_Q = W_K = [matrix]."""
+        for element in statement.elements[1:]:
+            if len(element) == 1 and element[0].kind == "sym" and element[0].symbol is not None:
+                other = ATTENTION_ROLES.get(normalize_name(element[0].symbol.name).lower())
+                if other is not None and other != role and (other in _CERTAIN or other == "X"):
+                    yield Entry(
+                        other, statement.value, statement, "letter", problem=statement.problem
+                    )
+
+    def _read_parts(self, index: int, statement: Statement) -> Iterator[Entry]:
+        """Yield the matrices inside softmax([scores] + [mask]) [values] and [weights] [values]."""
+        step = self._infer(statement, self.get_roles(index))
+        part, _, _ = self._find_index(step or "", statement)
+        for element in statement.elements:
+            grids = [token for token in element if token.kind == "grid"]
+            if not grids or len(element) == 1:
+                continue
+            functions = {token.text.lower() for token in element if token.kind == "func"}
+            if functions & NORMALIZERS:
+                yield from self._read_softmax(element, statement, part)
+
+    def _read_softmax(
+        self, element: Element, statement: Statement, part: int | None
+    ) -> Iterator[Entry]:
+        """Yield the argument of a softmax, the mask that is added to it, and the values after."""
+        depth, inside, after = 0, list[Token](), list[Token]()
+        seen = False
+        for token in element:
+            depth += (token.kind == "open") - (token.kind == "close")
+            if token.kind == "func":
+                seen = True
+            elif token.kind == "grid" and seen:
+                (inside if depth > 0 else after).append(token)
+        texts = {t.text for t in element if t.kind in ("op", "sym", "num")} - {"+", "×", "·", "*"}
+        rows = [self._read(token) for token in inside]
+        is_product = len(inside) in (2, 3) and texts <= {
+            "1",
+            "/",
+            "√",
+            "d",
+            "d_k",
+            "dk",
+            "2",
+            "3",
+            "4",
+        }
+        if is_product and rows[0] and rows[1] and len(rows[0][0]) == len(rows[1]) and texts:
+            yield Entry("Q", rows[0], statement, "formula", part, is_factor=True)
+            yield Entry("K", transpose_rows(rows[1]), statement, "formula", part, is_factor=True)
+            if len(rows) == 3 and rows[2] is not None and _has_infinity(rows[2]):
+                yield Entry("mask", rows[2], statement, "formula", is_factor=True)
+            for token in after[:1]:
+                if (values := self._read(token)) is not None:
+                    yield Entry("V", values, statement, "formula", part, is_factor=True)
+            return
+        if texts or not inside or rows[0] is None:
+            return
+        if len(rows) == 2 and rows[1] is not None and _has_infinity(rows[1]):
+            yield Entry("mask", rows[1], statement, "formula", is_factor=True)
+        elif len(rows) > 1:
+            return
+        role = "masked" if _has_infinity(rows[0]) else "softmax-input"
+        yield Entry(role, rows[0], statement, "formula", part, is_factor=True)
+        for token in after[:1]:
+            if (values := self._read(token)) is not None:
+                yield Entry("V", values, statement, "formula", part, is_factor=True)
+
+    def _read(self, token: Token) -> list[list[str]] | None:
+        literal = read_literal((token,), self._grids)
+        return None if literal is None else literal[0]
+
+
+def _list_uses(formula: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield open names (marked by ?) with the role that a formula shows."""
+    factors = split_factors([symbol.lstrip("?") for symbol in formula])
+    if factors is not None:
+        marked = [symbol.removesuffix("ᵀ") for symbol in formula if symbol not in "×·*@"]
+        for name, other in (marked, marked[::-1]):
+            if not name.startswith("?"):
+                continue
+            if other in ("W_Q", "W_K", "W_V"):
+                yield name[1:], "X"
+            elif other in ("V", "W_O"):
+                yield name[1:], "weights" if other == "V" else "mixed"
+    for before, symbol in pairwise(formula):
+        is_argument = before in ("(", *NORMALIZERS) and not NORMALIZERS.isdisjoint(formula)
+        if is_argument and symbol.startswith("?"):
+            yield symbol[1:].removesuffix("ᵀ"), "scaled" if "/" not in formula else "scores"
+
+
+def _is_plausible(role: str, statement: Statement) -> bool:
+    """Return False for numbers that a matrix of this role cannot have: an infinite input."""
+    rows = statement.value
+    if rows is None or role in ("scores", "scaled", "masked", "mask"):
+        return True
+    return not _has_infinity(rows)
+
+
+def _is_exponential(statement: Statement) -> bool:
+    """Return True for exp(3.5) = 33.1 and e^3.5 = 33.1."""
+    left = statement.elements[0] if statement.elements else ()
+    if len(statement.elements) < 2 or not left or not is_scalar(statement.value):
+        return False
+    is_call = left[0].kind == "func" and left[0].text.lower() == "exp"
+    is_power = left[0].kind == "sym" and re.fullmatch(r"e\^.*", left[0].text) is not None
+    return (is_call or is_power) and all(
+        t.kind in ("func", "sym", "num", "open", "close", "op") for t in left
+    )
+
+
+def _has_infinity(rows: list[list[str]]) -> bool:
+    return any("inf" in cell.lower() or "∞" in cell for row in rows for cell in row)
+
+
+def _is_mask(statement: Statement) -> bool:
+    """Return True for a matrix of 0 and −∞, of 0 and a huge negative number, or of 0 and 1."""
+    rows = statement.value or []
+    cells = {cell for row in rows for cell in row}
+    is_additive = _has_infinity(rows) and cells <= {"0", "0.", "0.0", "-inf", "-∞", "−∞"}
+    is_huge = all(
+        re.fullmatch(r"-?0(?:\.0*)?|-1e\d+|-1?0{3,}\.?0*|-9{4,}\.?0*", cell) for cell in cells
+    )
+    return bool(cells) and (is_additive or (is_huge and len(cells) > 1) or cells <= {"0", "1"})
+
+
+__all__ = ["PER_HEAD", "PROJECTIONS", "AttentionNames", "format_canonical", "to_row"]

@@ -1,0 +1,178 @@
+"""Find the matrices of a table: named blocks of numbers, rows of named numbers, traces over time.
+
+A table is a list of rows of cells. A spreadsheet is one table with several matrices; a table of a
+text is mostly one matrix, perhaps with labels.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from workings.problems.documents.matrices import Rows
+from workings.problems.documents.sources.cells import read_cell
+from workings.problems.documents.sources.plain import to_plain
+
+_SYMBOL = re.compile(r"[A-Za-zα-ω]\w?[\u0300-\u036f]?(?:[_^]?[\w{}()',+-]{1,12})?")
+_TIME = re.compile(r"t|time|step|tick|zeit|schritt|pas|paso|时间", re.IGNORECASE)
+_INDEXED = re.compile(r"([A-Za-zα-ω][\u0300-\u036f]?)_?\{?\(?(\d{1,3})\)?\}?")
+
+
+@dataclass(frozen=True)
+class TablePart:
+    """A label with a matrix, or (without one) a text that stands in the table.
+
+    `row` and `column` are where it begins in the table, label included.
+    """
+
+    label: str
+    grid_rows: Rows | None
+    row: int = 0
+    column: int = 0
+    problem: str = ""
+    row_labels: tuple[str, ...] = ()
+    column_labels: tuple[str, ...] = ()
+
+
+Cells = Sequence[Sequence[str]]
+
+
+def find_table_parts(cells: Cells) -> Iterator[TablePart]:
+    """Yield the matrices and texts of a table, from top to bottom."""
+    width = max((len(row) for row in cells), default=0)
+    texts = [[*(cell.strip() for cell in row), *[""] * (width - len(row))] for row in cells]
+    numbers = [[_read(cell) for cell in row] for row in texts]
+    trace = list(_find_trace(texts, numbers))
+    if trace:
+        yield from trace
+        return
+    used: set[tuple[int, int]] = set()
+    blocks = []
+    for i, row in enumerate(numbers):
+        for j, cell in enumerate(row):
+            if cell is not None and cell != "?" and (i, j) not in used:
+                block = _grow(numbers, i, j, used)
+                used |= {
+                    (r, c) for r in range(block[0], block[2]) for c in range(block[1], block[3])
+                }
+                blocks.append(block)
+    parts = [part for block in blocks for part in _label(texts, numbers, block, used)]
+    parts += [
+        TablePart(text, None, i, j)
+        for i, line in enumerate(texts)
+        for j, text in enumerate(line)
+        if text and numbers[i][j] is None and (i, j) not in used
+    ]
+    yield from sorted(parts, key=lambda part: (part.row, part.column))
+
+
+def _read(cell: str) -> str | None:
+    return None if not cell else read_cell(cell)
+
+
+def _find_trace(texts: list[list[str]], numbers: list[list[str | None]]) -> Iterator[TablePart]:
+    """Yield the numbers of a table of named columns over time: t | z | h."""
+    if len(texts) < 2 or not texts[0] or not _TIME.fullmatch(to_plain(texts[0][0]).strip("\v ")):
+        return
+    names = [to_plain(text).strip("\v ") for text in texts[0]]
+    if not all(_SYMBOL.fullmatch(name) for name in names[1:] if name):
+        return
+    for i, row in enumerate(texts[1:], start=1):
+        if not row[0].isdigit():
+            return
+        for j, name in enumerate(names[1:], start=1):
+            if name and (cell := numbers[i][j]) is not None and cell != "?":
+                base = re.sub(r"_\{?\(?t\)?\}?$", "", name)
+                yield TablePart(f"{base}_{row[0]}", [[cell]], i, j)
+
+
+def _grow(
+    numbers: list[list[str | None]], top: int, left: int, used: set[tuple[int, int]]
+) -> tuple[int, int, int, int]:
+    """Return the largest rectangle of numbers from a corner: top, left, bottom, right."""
+    right = left
+    while (
+        right < len(numbers[top]) and numbers[top][right] is not None and (top, right) not in used
+    ):
+        right += 1
+    bottom = top
+    while bottom < len(numbers):
+        row = numbers[bottom][left:right]
+        is_inside = all(cell is not None for cell in row) and any(cell != "?" for cell in row)
+        after = numbers[bottom][right] if right < len(numbers[bottom]) else None
+        if not is_inside or (bottom > top and after is not None):
+            break
+        bottom += 1
+    return top, left, max(bottom, top + 1), right
+
+
+def _label(
+    texts: list[list[str]],
+    numbers: list[list[str | None]],
+    block: tuple[int, int, int, int],
+    used: set[tuple[int, int]],
+) -> Iterator[TablePart]:
+    """Yield the matrix of a block with its name: beside its rows, above it or in its corner."""
+    top, left, bottom, right = block
+    rows = [[cell or "?" for cell in row[left:right]] for row in numbers[top:bottom]]
+
+    def text_at(i: int, j: int) -> str:
+        is_inside = 0 <= i < len(texts) and 0 <= j < len(texts[i])
+        return texts[i][j] if is_inside and numbers[i][j] is None else ""
+
+    above = [text_at(top - 1, j) for j in range(left, right)]
+    beside = [text_at(i, left - 1) for i in range(top, bottom)]
+    has_columns = all(above) and len(above) > 1
+    has_rows = all(beside) and (len(beside) > 1 or has_columns)
+    row_labels = tuple(beside) if has_rows else ()
+    column_labels = tuple(above) if has_columns else ()
+    claimed: list[tuple[int, int]] = []
+    if has_rows and not has_columns and right - left == 1 and _are_names(beside):
+        for i, name in enumerate(beside):  # W_i | 0.5
+            used.add((top + i, left - 1))
+            yield TablePart(name, [rows[i]], top + i, left - 1)
+        return
+    if has_rows and _are_names(beside) and len(set(map(_base, beside))) > 1:
+        for i, name in enumerate(beside):  # q_1 | 1 | 0 and k_1 | 2 | 1
+            used.add((top + i, left - 1))
+            yield TablePart(name, [rows[i]], top + i, left - 1)
+        return
+    claimed += [(i, left - 1) for i in range(top, bottom)] if has_rows else []
+    claimed += [(top - 1, j) for j in range(left, right)] if has_columns else []
+    label, corner = "", (top, left)
+    candidates = [
+        *([(top - 1, left - 1)] if has_columns or has_rows else []),
+        *([(i, left - 1) for i in range(top, bottom)] if not has_rows else []),
+        *([(top - 1, left)] if not has_columns else [(top - 2, left), (top - 2, left - 1)]),
+        *([(top - 1, left - 1), (top - 2, left)] if not has_columns else []),
+    ]
+    for i, j in candidates:
+        if text_at(i, j) and (i, j) not in used:
+            label, corner = text_at(i, j), (min(i, top), min(j, left))
+            claimed.append((i, j))
+            break
+    if not label and has_rows and len({_base(name) for name in beside}) == 1 and _are_names(beside):
+        label = _base(beside[0]).upper()
+    used.update(claimed)
+    if claimed:
+        corner = min(corner[0], *(i for i, _ in claimed)), min(corner[1], *(j for _, j in claimed))
+    # A frame of positions, as pandas prints one: 0 1 2 above and beside the numbers.
+    rows = _strip_index(rows) if not has_rows and not has_columns else rows
+    yield TablePart(label.rstrip(":= "), rows, *corner, "", row_labels, column_labels)
+
+
+def _are_names(labels: Sequence[str]) -> bool:
+    return all(_SYMBOL.fullmatch(to_plain(label).strip("\v =:")) for label in labels)
+
+
+def _base(name: str) -> str:
+    match = _INDEXED.fullmatch(to_plain(name).strip("\v =:"))
+    return match[1] if match else name
+
+
+def _strip_index(rows: Rows) -> Rows:
+    """Return the rows without a frame of positions 0, 1, 2, … beside and above them."""
+    counts = [str(k) for k in range(max(len(rows), len(rows[0])))]
+    has_header = rows[0][0] == "?" and rows[0][1:] == counts[: len(rows[0]) - 1]
+    if has_header and [row[0] for row in rows[1:]] == counts[: len(rows) - 1] and len(rows) > 1:
+        return [row[1:] for row in rows[1:]]
+    return rows

@@ -1,0 +1,234 @@
+r"""Read text: Markdown, LaTeX, plain text as `pdftotext` leaves it, prints of programs."""
+
+import re
+from collections.abc import Callable
+
+from workings.problems.documents.sources.base import Grid, Place, Source
+from workings.problems.documents.sources.grids import find_grids
+from workings.problems.documents.sources.layout import read_layout
+from workings.problems.documents.sources.plain import normalize_characters, to_plain
+
+_HTML_COMMENT = re.compile(r"<!--(.*?)(?:-->|\Z)", re.DOTALL)
+_LATEX_COMMENT = re.compile(r"(?<!\\)%[^\n]*")
+_HASH_SETTING = re.compile(r"^[ \t]*#+[ \t]*workings:([^\n]*)", re.MULTILINE)
+_PREAMBLE = re.compile(r"\A.*?\\begin\{document\}", re.DOTALL)
+_HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(.*)")
+_LATEX_HEADING = re.compile(
+    r"\\(part|chapter|section|subsection|subsubsection|paragraph|frametitle|framesubtitle)\*?"
+    r"\s*(?:\[[^\]]*\])?\{((?:[^{}]|\{[^{}]*\})*)\}"
+    r"|\\begin\{frame\}(?:\[[^\]]*\])?(?:\{((?:[^{}]|\{[^{}]*\})*)\})?|\\(frame)(?=\s*\{)"
+)
+_LATEX_LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4}
+_NUMBERED_HEADING = re.compile(
+    r"\s*\(?(?:part|example|exercise|problem|case|variant|question|task|aufgabe|beispiel|übung|teil"
+    r"|exemple|exercice|partie|ejemplo|ejercicio|parte|esempio|esercizio|例|例题|例子|练习)"
+    r"\s*(?:\d+|[A-Da-d])\b[^=]{0,80}|\s*\d{1,2}[.)]{1,2}\s+[^=\d]{3,60}:?\s*",
+    re.IGNORECASE,
+)
+_UNDERLINE = re.compile(r"\s*(?:={3,}|-{3,})\s*")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_TABLE_RULE = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
+_STRUCK = re.compile(r"~~[^~\n]{1,200}~~")
+_BAR = re.compile(r"(?<!\\)\|")
+_PROMPT = re.compile(
+    r"^(?:>>>|In \[\d*\]:)[ \t]*(?:print\()?(\w{1,40})\)?[ \t]*\n+(?:Out\[\d*\]:)?", re.MULTILINE
+)
+
+PlaceOf = Callable[[int], Place]  # of a line, counted from 0
+
+
+def stand_at(place: Place) -> PlaceOf:
+    """Return a function that gives every line the same place: a page, a slide, a cell."""
+    return lambda _: place
+
+
+def add_text(source: Source, raw: str, place_of: PlaceOf, *, is_code: bool = False) -> None:
+    """Add a text to a source; `is_code`: number signs begin comments, not headings."""
+    text = normalize_characters(raw)
+    text = _take_comments(source, text)
+    text = _PROMPT.sub(lambda m: f"{m[1]} =" + "\n" * m[0].count("\n"), text)
+    text = _mark_grids(source, text, place_of)
+    lines, numbers = _split_lines(text)
+    tabled = _add_tables(source, lines, numbers, place_of)
+    reader = _LineReader(source, numbers, place_of, is_code)
+    for start, stop in _find_stretches(tabled):
+        stretch = [
+            _STRUCK.sub(" ", line or "").replace("\t", "    ") for line in tabled[start:stop]
+        ]
+
+        def add_grid(rows: list[list[str]], index: int, start: int = start) -> str:
+            return source.add_grid(Grid(rows, place_of(numbers[start + index])))
+
+        marked = read_layout(stretch, add_grid)
+        for k, line in enumerate(marked):
+            reader.read(line, start + k, marked[k + 1] if k + 1 < len(marked) else "")
+
+
+def _take_comments(source: Source, text: str) -> str:
+    """Return the text without comments; keep the settings that they declare."""
+
+    def replace_comment(match: re.Match[str]) -> str:
+        comment = match.group().strip("<!->%# \t\n")
+        if comment.startswith("workings:"):
+            source.settings.append(comment.removeprefix("workings:").strip())
+        return "\n" * match.group().count("\n")
+
+    text = _HASH_SETTING.sub(replace_comment, _HTML_COMMENT.sub(replace_comment, text))
+    if "\\" in text:
+        text = _LATEX_COMMENT.sub(replace_comment, text)
+        text = _PREAMBLE.sub(lambda m: "\n" * m[0].count("\n"), text)
+    elif "workings:" in text:
+        text = re.sub(r"(?m)^[ \t]*%[ \t]*workings:[^\n]*", replace_comment, text)
+    return text
+
+
+def _mark_grids(source: Source, text: str, place_of: PlaceOf) -> str:
+    """Replace matrices by marks; a unit separator stands for each line end inside them."""
+    pieces, position, line = [], 0, 0
+    for grid in find_grids(text):
+        line += text.count("\n", position, grid.start)
+        inner = text.count("\n", grid.start, grid.end)
+        mark = source.add_grid(Grid(grid.rows, place_of(line), grid.problem))
+        pieces += [text[position : grid.start], mark, "\x1f" * inner]
+        position = grid.end
+        line += inner
+    return "".join([*pieces, text[position:]])
+
+
+def _split_lines(text: str) -> tuple[list[str], list[int]]:
+    """Return the lines and the number of each, from 0."""
+    lines, numbers, number = [], [], 0
+    for line in text.split("\n"):
+        lines.append(line.replace("\x1f", ""))
+        numbers.append(number)
+        number += 1 + line.count("\x1f")
+    return lines, numbers
+
+
+def _add_tables(
+    source: Source, lines: list[str], numbers: list[int], place_of: PlaceOf
+) -> list[str | None]:
+    """Mark the lines of tables: bars of Markdown, tabs. A table becomes one line in a stretch."""
+    out: list[str | None] = list(lines)
+    index = 0
+    while index < len(lines):
+        stop = index
+        for is_row, split in ((_is_bar_row, _split_bars), (_is_tab_row, _split_tabs)):
+            stop = index
+            while stop < len(lines) and is_row(lines[stop]):
+                stop += 1
+            if stop - index >= (2 if is_row is _is_tab_row else 1) and stop > index:
+                cells = [
+                    split(line) for line in lines[index:stop] if not _TABLE_RULE.fullmatch(line)
+                ]
+                parts = Source(grids=source.grids)
+                parts.add_table(cells, place_of(numbers[index]))
+                if parts.lines:
+                    out[index] = "\n".join(line.text for line in parts.lines)
+                    out[index + 1 : stop] = [None] * (stop - index - 1)
+                    break
+                stop = index
+        index = max(stop, index + 1)
+    return out
+
+
+def _is_bar_row(line: str) -> bool:
+    return line.strip().startswith("|") and line.count("|") > 1
+
+
+def _split_bars(line: str) -> list[str]:
+    return [cell.strip() for cell in _BAR.split(line.strip().strip("|"))]
+
+
+def _is_tab_row(line: str) -> bool:
+    return "\t" in line.strip("\n") and bool(line.strip()) and bool(re.search(r"\S\t|\t\S", line))
+
+
+def _split_tabs(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("\t")]
+
+
+def _find_stretches(lines: list[str | None]) -> list[tuple[int, int]]:
+    """Return the runs of lines between tables; a table is a run of its own."""
+    stretches, start = [], 0
+    for index, line in enumerate(lines):
+        if line is None or "\n" in line:
+            if index > start:
+                stretches.append((start, index))
+            stretches.append((index, index + 1))
+            start = index + 1
+    if start < len(lines):
+        stretches.append((start, len(lines)))
+    return stretches
+
+
+class _LineReader:
+    """Adds lines to a source: headings, fences of code, text."""
+
+    def __init__(
+        self, source: Source, numbers: list[int], place_of: PlaceOf, is_code: bool
+    ) -> None:
+        self._source, self._numbers, self._place_of = source, numbers, place_of
+        self._is_code = self._in_fence = is_code
+
+    def read(self, line: str, index: int, following: str) -> None:
+        """Add one line."""
+        place = self._place_of(self._numbers[index])
+        if not self._is_code and _FENCE.match(line):
+            self._in_fence = not self._in_fence
+            self._source.add_line("", place)
+            return
+        if self._in_fence:
+            code, _, comment = line.partition("#")
+            self._source.add_line(_strip_code(code), place)
+            if comment.strip():
+                self._source.add_line(to_plain(comment), place)
+            return
+        heading = _HEADING.fullmatch(line)
+        if heading:
+            self._source.add_line(to_plain(heading[2]).strip(" #"), place, len(heading[1]))
+            return
+        if "\\" in line and (match := _LATEX_HEADING.search(line)):
+            title = match[2] or match[3] or ""
+            self._source.add_line(to_plain(title), place, _LATEX_LEVELS.get(match[1] or "", 3))
+            line = line[: match.start()] + " " + line[match.end() :]
+        elif (
+            _UNDERLINE.fullmatch(following) and line.strip() and len(line) < 80 and "=" not in line
+        ):
+            self._source.add_line(to_plain(line), place, 2)
+            return
+        elif _NUMBERED_HEADING.fullmatch(line) and "\ue000" not in line:
+            self._source.add_line(to_plain(line), place, 4)
+            return
+        elif _UNDERLINE.fullmatch(line):
+            self._source.add_line("", place)
+            return
+        for part in line.split("\n"):
+            part = re.sub(r"^\s*(?:[>•]\s*|[-*+]\s+|\d{1,2}[.)]\s+)+", "", part)
+            self._source.add_line(_separate(to_plain(part)), place)
+
+
+def _strip_code(code: str) -> str:
+    """Return a line of code in plain notation: products as @, functions by their last name."""
+    code = re.sub(r"\b(?:np|numpy|torch|F|nn|math|tf|jnp|functional)\.", "", code)
+    code = re.sub(r",?\s*\b(?:axis|dim|keepdims?|k|dtype|device)\s*=\s*[^,()]+", "", code)
+    code = re.sub(r"\.(?:sum|astype|mean|round|float|detach|numpy)\([^()]*\)", "", code)
+    code = _split_assignment(code)
+    return re.sub(r"\bprint\((?:f?(['\"])(.*?)\1\s*,?\s*)?(.*?)\)\s*$", r"\2 \3", code)
+
+
+def _split_assignment(code: str) -> str:
+    """Return Q, K = X @ W_Q, X @ W_K as two assignments."""
+    names, equals, values = code.partition("=")
+    left, right = names.split(","), re.split(r",\s*(?![^()\[\]]*[)\]])", values)
+    if not equals or len(left) < 2 or len(left) != len(right):
+        return code
+    return " \v ".join(f"{name} = {value}" for name, value in zip(left, right, strict=True))
+
+
+def _separate(text: str) -> str:
+    """Return a line of an alignment with its ampersands as breaks, except beside equals signs."""
+    if "&" not in text:
+        return text
+    text = re.sub(r"\s*&\s*(?==|≈)", " ", text)
+    return re.sub(r"(?<!\w)&(?!\w)|\s&\s|&", " \v ", text)
