@@ -145,10 +145,133 @@ def draw_attention_gradient(rng: Rng) -> GradientProblem:
     return GradientProblem(fields, compute_loss)
 
 
+def draw_rnn(rng: Rng, kind: str) -> dict[str, Any]:
+    """Draw the givens of a network with two or three states over two to four time steps."""
+    times, d, h = (int(k) for k in rng.integers((2, 2, 2), (5, 4, 4)))
+    fields: dict[str, Any] = {"kind": kind, "activation": str(rng.choice(list(ACTIVATIONS)))}
+    fields |= {"X": draw_matrix(rng, times, d), "W_xh": draw_matrix(rng, d, h, 0.9)}
+    fields |= {"W_hh": draw_matrix(rng, h, h, 0.9), "h0": draw_matrix(rng, 1, h, 0.9)}
+    if rng.random() < 0.7:
+        fields["b"] = draw_matrix(rng, 1, h) + 0.05
+    return fields
+
+
+def run_rnn(given: Tensors, activation: str) -> Tensors:
+    """Return the states of a recurrent network and their arguments, by step."""
+    state, steps = given["h0"], {}
+    for t, x in enumerate(given["X"], start=1):
+        total = x[None] @ given["W_xh"] + state @ given["W_hh"] + given.get("b", torch.zeros(()))
+        state = ACTIVATIONS[activation](total)
+        steps |= {f"sum.{t}": total, f"h.{t}": state}
+    return steps
+
+
+def draw_rnn_gradient(rng: Rng) -> GradientProblem:
+    fields = draw_rnn(rng, "rnn_gradient")
+    times, h = len(fields["X"]), len(fields["W_hh"])
+    if rng.random() < 0.7:
+        fields["dH"] = draw_matrix(rng, times, h)
+    else:
+        fields["dh"] = draw_matrix(rng, 1, h)
+
+    def compute_loss(given: Tensors) -> tuple[Tensor, Tensors]:
+        steps = run_rnn(given, fields["activation"])
+        states = torch.cat([steps[f"h.{t}"] for t in range(1, times + 1)])
+        upstream = given["dH"] if "dH" in given else given["dh"]
+        return (states[-len(upstream) :] * upstream).sum(), steps
+
+    return GradientProblem(fields, compute_loss)
+
+
+def draw_rnn_jacobian(rng: Rng) -> GradientProblem:
+    fields = draw_rnn(rng, "rnn_jacobian")
+
+    def compute_loss(given: Tensors) -> tuple[Tensor, Tensors]:
+        steps, activation = run_rnn(given, fields["activation"]), fields["activation"]
+        for t in range(1, len(fields["X"]) + 1):
+            before = steps[f"h.{t - 1}"] if t > 1 else given["h0"]
+            for name, rows, start in (("jacobian", [t - 1], before), ("product", range(t), None)):
+                inputs = {**given, "X": given["X"][list(rows)].detach()}
+
+                def run(h0: Tensor, inputs: Tensors = inputs) -> Tensor:
+                    return list(run_rnn({**inputs, "h0": h0}, activation).values())[-1][0]
+
+                start = given["h0"] if start is None else start
+                jacobian = torch.autograd.functional.jacobian(run, start.detach())[:, 0]
+                steps[f"{name}.{t}"] = jacobian.T  # [input, output]: vectors are rows
+            steps[f"norm.{t}"] = torch.linalg.norm(steps[f"product.{t}"])[None, None]
+        return steps["h.1"].sum(), steps
+
+    return GradientProblem(fields, compute_loss)
+
+
+def draw_lstm_gradient(rng: Rng) -> GradientProblem:
+    d, h = (int(k) for k in rng.integers(1, 4, 2))
+    fields: dict[str, Any] = {"kind": "lstm_gradient", "x": draw_matrix(rng, 1, d)}
+    fields |= {"W_x": draw_matrix(rng, d, 4 * h, 0.9), "W_h": draw_matrix(rng, h, 4 * h, 0.9)}
+    fields |= {"b": draw_matrix(rng, 1, 4 * h), "h0": draw_matrix(rng, 1, h)}
+    fields |= {"c0": draw_matrix(rng, 1, h), "dh": draw_matrix(rng, 1, h)}
+    if rng.random() < 0.5:
+        fields["dc_next"] = draw_matrix(rng, 1, h)
+
+    def compute_loss(given: Tensors) -> tuple[Tensor, Tensors]:
+        z = given["x"] @ given["W_x"] + given["h0"] @ given["W_h"] + given["b"]
+        parts = dict(zip("ifgo", z.chunk(4, dim=1), strict=True))
+        gates = {k: v.tanh() if k == "g" else v.sigmoid() for k, v in parts.items()}
+        cell = gates["f"] * given["c0"] + gates["i"] * gates["g"]
+        state = gates["o"] * cell.tanh()
+        loss = (state * given["dh"]).sum()
+        if "dc_next" in given:
+            loss = loss + (cell * given["dc_next"]).sum()
+        return loss, {"z": z, **gates, "c": cell, "h": state}
+
+    return GradientProblem(fields, compute_loss)
+
+
+def draw_optimizer_step(rng: Rng) -> GradientProblem:
+    shape = tuple(int(k) for k in rng.integers(2, 4, 2))
+    optimizer, rate = str(rng.choice(["sgd", "momentum", "adam"])), float(rng.choice([0.1, 0.5]))
+    fields: dict[str, Any] = {"kind": "optimizer_step", "optimizer": optimizer}
+    fields |= {"W": draw_matrix(rng, *shape), "dW": draw_matrix(rng, *shape), "learning_rate": rate}
+    time = int(rng.integers(1, 4))
+    if optimizer == "momentum":
+        fields |= {"velocity0": draw_matrix(rng, *shape), "momentum": 0.9}
+    elif optimizer == "adam":
+        fields |= {"beta_1": 0.8, "beta_2": 0.9, "eps": 0.01, "t": time}
+        fields |= {"m0": draw_matrix(rng, *shape), "v0": np.abs(draw_matrix(rng, *shape))}
+
+    def compute_loss(given: Tensors) -> tuple[Tensor, Tensors]:
+        weight = torch.nn.Parameter(given["W"].detach().clone())
+        weight.grad = given["dW"].detach().clone()
+        if optimizer == "adam":
+            adam = torch.optim.Adam([weight], rate, betas=(0.8, 0.9), eps=0.01)
+            adam.state[weight] = {
+                "step": torch.tensor(float(time - 1)),
+                "exp_avg": given["m0"].detach().clone(),
+                "exp_avg_sq": given["v0"].detach().clone(),
+            }
+            adam.step()
+            state = adam.state[weight]
+            moments = {"m": state["exp_avg"], "v": state["exp_avg_sq"]}
+            return given["W"].sum(), {**moments, "W_new": weight.detach()}
+        momentum = 0.9 if optimizer == "momentum" else 0.0
+        sgd = torch.optim.SGD([weight], rate, momentum=momentum)
+        if optimizer == "momentum":
+            sgd.state[weight]["momentum_buffer"] = given["velocity0"].detach().clone()
+        sgd.step()
+        return given["W"].sum(), {"W_new": weight.detach()}
+
+    return GradientProblem(fields, compute_loss)
+
+
 DRAWS: dict[str, Callable[[Rng], GradientProblem]] = {
     "cross_entropy": draw_cross_entropy,
     "softmax_jacobian": draw_softmax_jacobian,
     "linear_gradient": draw_linear_gradient,
     "layer_norm_gradient": draw_layer_norm_gradient,
     "attention_gradient": draw_attention_gradient,
+    "rnn_gradient": draw_rnn_gradient,
+    "rnn_jacobian": draw_rnn_jacobian,
+    "lstm_gradient": draw_lstm_gradient,
+    "optimizer_step": draw_optimizer_step,
 }

@@ -123,11 +123,12 @@ def plant(rng: Rng, kind: str, name: str) -> Iterator[bool]:
         yield name in [cause.name for cause in first.causes]
 
 
-def check_planted_mistakes(kind: str, count: int) -> None:
+def check_planted_mistakes(kind: str, count: int, max_names: int | None = None) -> None:
     rng = np.random.default_rng([9, *kind.encode()])
+    names = rng.permutation(list_names(kind)).tolist()[:max_names]
     named: Counter[str] = Counter()
     planted: Counter[str] = Counter()
-    for name in list_names(kind):
+    for name in names:
         for _ in range(40 * count):
             for is_named in plant(rng, kind, name):
                 planted[name] += 1
@@ -154,7 +155,7 @@ def list_all_mistakes(problem: Problem) -> list[Mistake]:
 
 @pytest.mark.parametrize("kind", DRAWS)
 def test_planted_mistakes_are_named(kind: str) -> None:
-    check_planted_mistakes(kind, NUM_PLANTED)
+    check_planted_mistakes(kind, NUM_PLANTED, max_names=12)
 
 
 @pytest.mark.slow

@@ -11,9 +11,10 @@ from rounded_claims import orient_fields
 from workings import Problem
 
 NUM_PROBLEMS = 12  # of each kind
-# Central differences of order 8: the error of a smooth loss is below 1e-10 at this step.
+# Central differences of order 8, with a step that is short enough not to cross a kink of the ReLU.
 STENCIL = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
-STEP = 5e-3
+STEP = 5e-4
+WITHOUT_GRADIENTS = ("rnn_jacobian", "optimizer_step")
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +57,7 @@ def test_steps_equal_torch_and_autograd(kind: str) -> None:
             if value is not None and gradient is not None:
                 num_gradients += 1
                 np.testing.assert_allclose(value, gradient, rtol=1e-10, atol=1e-12, err_msg=name)
-    assert num_gradients >= NUM_PROBLEMS or kind == "optimizer_step"
+    assert num_gradients >= NUM_PROBLEMS or kind in WITHOUT_GRADIENTS
 
 
 @torch.no_grad()

@@ -9,14 +9,17 @@ from workings.problems.kinds.gated import GRU, LSTM
 from workings.problems.kinds.layer_gradients import LAYER_NORM_GRADIENT, LINEAR_GRADIENT
 from workings.problems.kinds.layers import ADDITIVE, BLOCK, FEED_FORWARD, LAYER_NORM, POSITIONS
 from workings.problems.kinds.loss import CROSS_ENTROPY, SOFTMAX_JACOBIAN
+from workings.problems.kinds.lstm_gradient import LSTM_GRADIENT
+from workings.problems.kinds.optimizers import OPTIMIZER_STEP
 from workings.problems.kinds.recurrent import RNN
+from workings.problems.kinds.recurrent_gradients import RNN_GRADIENT, RNN_JACOBIAN
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         *(ATTENTION, POSITIONS, LAYER_NORM, RNN, LSTM, GRU, ADDITIVE, FEED_FORWARD, BLOCK),
         *(CROSS_ENTROPY, SOFTMAX_JACOBIAN, LINEAR_GRADIENT, LAYER_NORM_GRADIENT),
-        ATTENTION_GRADIENT,
+        *(ATTENTION_GRADIENT, RNN_GRADIENT, RNN_JACOBIAN, LSTM_GRADIENT, OPTIMIZER_STEP),
         *(CONV1D, BATCH_NORM),
     )
 }

@@ -1,0 +1,221 @@
+"""Problems on back-propagation through one time step of an LSTM.
+
+`z` has the four pre-activations side by side, in the order input, forget, cell, output.
+"""
+
+import numpy as np
+
+from workings.problems.elementwise import ElementwiseSum, Factor, make_factors, make_product
+from workings.problems.intervals import IntervalMatrix
+from workings.problems.kinds.base import Kind, Setting, Sizes, Step
+from workings.problems.kinds.layer_gradients import (
+    list_input_gradient_mistakes,
+    list_weight_gradient_mistakes,
+)
+from workings.problems.kinds.recurrent import GATES
+from workings.problems.ops import (
+    Activation,
+    ColumnSlice,
+    Concatenation,
+    Copy,
+    Linear,
+    MistakeOption,
+)
+
+_SLOPES = {gate: f"slope of {function}" for gate, function in GATES}
+
+
+def _build_forward_steps(sizes: Sizes) -> list[Step]:
+    width = sizes["h"]
+    pairs = (("x", "W_x"), ("h0", "W_h"))
+    total = Linear(pairs, bias="b" if "b" in sizes else None)
+    without = Linear(pairs[:1], bias=total.bias)
+    forgotten = (("recurrence-forgotten", without, "left out the previous state"),)
+    steps = [Step("z", total, row_axis="", mistakes=forgotten)]
+    steps += [
+        Step(
+            f"z_{gate}",
+            ColumnSlice("z", k * width, (k + 1) * width),
+            is_shown=False,
+            is_claimable=False,
+        )
+        for k, (gate, _) in enumerate(GATES)
+    ]
+    steps += [Step(gate, Activation(f"z_{gate}", f), row_axis="") for gate, f in GATES]
+    swapped = _add_products(("i", "c0"), ("f", "g"))
+    return [
+        *steps,
+        Step(
+            "c",
+            _add_products(("f", "c0"), ("i", "g")),
+            row_axis="",
+            mistakes=(
+                ("gates-swapped", swapped, "used i as the forget gate and f as the input gate"),
+                ("recurrence-forgotten", make_product("i", "g"), "left out the previous cell"),
+            ),
+        ),
+        Step("tanh_c", Activation("c", "tanh"), row_axis=""),
+        Step(
+            "h",
+            make_product("o", "tanh_c"),
+            row_axis="",
+            mistakes=(
+                ("cell-not-squashed", make_product("o", "c"), "multiplied by c, not tanh(c)"),
+            ),
+        ),
+    ]
+
+
+def _add_products(*terms: tuple[str | Factor, ...]) -> ElementwiseSum:
+    return ElementwiseSum(tuple((1.0, make_factors(*factors)) for factors in terms))
+
+
+def _build_cell_gradient_step(has_next: bool) -> Step:
+    """Return the gradient of the cell: from the state, and from the next cell."""
+    slope = ("tanh_c", "slope of tanh")
+
+    def add(*factors: str | Factor) -> ElementwiseSum:
+        terms = (("dc_next",),) if has_next else ()
+        return _add_products(factors, *terms)
+
+    mistakes: list[MistakeOption] = [
+        ("slope-forgotten", add("dh", "o"), "left out the slope of tanh"),
+        ("slope-at-wrong-value", add("dh", "o", ("c", slope[1])), "took 1 − c², not 1 − tanh(c)²"),
+        ("square-forgotten", add("dh", "o", ("tanh_c", "complement")), "took 1 − tanh(c)"),
+        ("activation-for-slope", add("dh", "o", "tanh_c"), "multiplied by tanh(c), not its slope"),
+        ("gate-forgotten", add("dh", slope), "left out the output gate"),
+    ]
+    for gate in "if":
+        used = f"used {gate}, not o"
+        mistakes.append(("gates-swapped", add("dh", gate, slope), used))
+    if has_next:
+        alone = make_product("dh", "o", slope)
+        forgotten = "left out the gradient of the next cell"
+        mistakes.append(("not-accumulated-over-time", alone, forgotten))
+    return Step("dc", add("dh", "o", slope), row_axis="", mistakes=tuple(mistakes))
+
+
+def _build_gate_gradient_steps() -> list[Step]:
+    """Return the gradients of the gates, of the candidate and of the previous cell."""
+    partners = {"i": "g", "f": "c0", "g": "i", "c0": "f"}
+    wrong = {
+        "i": (("gates-swapped", "c0"), ("gates-swapped", "i")),
+        "f": (("new-cell-used", "c"), ("gates-swapped", "g")),
+        "g": (("gates-swapped", "f"), ("gates-swapped", "o")),
+        "c0": (("gates-swapped", "i"), ("gates-swapped", "o")),
+    }
+    steps = [
+        Step(
+            "do",
+            make_product("dh", "tanh_c"),
+            row_axis="",
+            mistakes=(
+                ("cell-not-squashed", make_product("dh", "c"), "multiplied by c, not by tanh(c)"),
+                ("cell-gradient-used", make_product("dc", "tanh_c"), "used dc, not dh"),
+            ),
+        )
+    ]
+    for name, partner in partners.items():
+        mistakes: list[MistakeOption] = [
+            (mistake, make_product("dc", other), f"multiplied by {other}, not by {partner}")
+            for mistake, other in wrong[name]
+        ]
+        mistakes.append(("state-gradient-used", make_product("dh", partner), "used dh, not dc"))
+        mistakes.append(("gate-forgotten", Copy("dc"), f"did not multiply by {partner}"))
+        op = make_product("dc", partner)
+        steps.append(Step(f"d{name}", op, row_axis="", mistakes=tuple(mistakes)))
+    return steps
+
+
+def _build_slope_step(gate: str) -> Step:
+    own = _SLOPES[gate]
+    other = "slope of sigmoid" if own == "slope of tanh" else "slope of tanh"
+    upstream = f"d{gate}"
+    return Step(
+        f"dz_{gate}",
+        make_product(upstream, (gate, own)),
+        row_axis="",
+        mistakes=(
+            ("slope-forgotten", Copy(upstream), "left out the slope of the activation"),
+            ("wrong-slope", make_product(upstream, (gate, other)), f"used the {other}"),
+            (
+                "slope-at-wrong-value",
+                make_product(upstream, (f"z_{gate}", own)),
+                "computed the slope from z, before the activation",
+            ),
+            (
+                "activation-for-slope",
+                make_product(upstream, gate),
+                "multiplied by the activation, not by its slope",
+            ),
+            (
+                "square-forgotten",
+                make_product(upstream, (gate, "complement")),
+                f"multiplied by 1 − {gate} only",
+            ),
+        ),
+    )
+
+
+def _build_weight_gradient_steps(sizes: Sizes) -> list[Step]:
+    """Return the gradients of weights and inputs, from all four pre-activations."""
+    parts = tuple(f"dz_{gate}" for gate, _ in GATES)
+    order = (parts[1], parts[0], *parts[2:])
+    unsloped = Concatenation(tuple(f"d{gate}" for gate, _ in GATES))
+    steps = [
+        Step(
+            "dz",
+            Concatenation(parts),
+            row_axis="",
+            mistakes=(
+                ("gates-in-wrong-order", Concatenation(order), "took the forget gate first"),
+                ("slope-forgotten", unsloped, "left out the slopes of the activations"),
+            ),
+        )
+    ]
+    for weight, x in (("W_x", "x"), ("W_h", "h0")):
+        mistakes = list_weight_gradient_mistakes(x, "dz")
+        if x == "h0":
+            new = Linear((("hᵀ", "dz"),))
+            mistakes += (("state-of-same-time", new, "used the new state, not the previous one"),)
+        steps.append(Step(f"d{weight}", Linear(((f"{x}ᵀ", "dz"),)), row_axis="", mistakes=mistakes))
+    if "b" in sizes:
+        steps.append(Step("db", Copy("dz"), row_axis="", is_shown=False))
+    for weight, x in (("W_x", "x"), ("W_h", "h0")):
+        mistakes = list_input_gradient_mistakes("dz", weight)
+        steps.append(Step(f"d{x}", Linear((("dz", f"{weight}ᵀ"),)), row_axis="", mistakes=mistakes))
+    return steps
+
+
+def _build_lstm_gradient_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: ARG001
+    return [
+        *_build_forward_steps(sizes),
+        _build_cell_gradient_step("dc_next" in sizes),
+        *_build_gate_gradient_steps(),
+        *(_build_slope_step(gate) for gate, _ in GATES),
+        *_build_weight_gradient_steps(sizes),
+    ]
+
+
+def _make_initial_states(sizes: Sizes) -> dict[str, IntervalMatrix]:
+    zero = IntervalMatrix.exact(np.zeros((1, sizes["h"])))
+    return {name: zero for name in ("h0", "c0") if name not in sizes}
+
+
+LSTM_GRADIENT = Kind(
+    name="lstm_gradient",
+    matrices={
+        "x": ("1", "d"),
+        "W_x": ("d", "4h"),
+        "W_h": ("h", "4h"),
+        "b": ("1", "4h"),
+        "h0": ("1", "h"),
+        "c0": ("1", "h"),
+        "dh": ("1", "h"),
+        "dc_next": ("1", "h"),
+    },
+    required=("x", "W_x", "W_h", "dh"),
+    settings=(),
+    build=_build_lstm_gradient_steps,
+    make_constants=_make_initial_states,
+)
