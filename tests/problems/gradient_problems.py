@@ -34,7 +34,7 @@ def draw_cross_entropy(rng: Rng) -> GradientProblem:
     fields: dict[str, Any] = {"kind": "cross_entropy", "logits": draw_matrix(rng, n, c, 3)}
     fields |= {"label_smoothing": smoothing, "reduction": reduction}
     if rng.random() < 0.5:
-        fields["targets"] = classes.tolist()
+        fields["targets"] = (classes + 1).tolist()
     else:
         fields["Y"] = np.eye(c)[classes]
 
@@ -49,7 +49,7 @@ def draw_cross_entropy(rng: Rng) -> GradientProblem:
             "losses": losses[:, None],
             "loss": loss[None, None],
             "perplexity": losses.mean().exp()[None, None],
-            "predictions": logits.argmax(1).double()[:, None],
+            "predictions": logits.argmax(1).double()[:, None] + 1,
             "accuracy": hits.mean()[None, None],
         }
 

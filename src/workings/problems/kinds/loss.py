@@ -35,7 +35,7 @@ LOGARITHMS = {math.e: "ln", 2.0: "log2", 10.0: "log10"}
 
 @dataclass(frozen=True)
 class OneHot(UnaryOp):
-    """A row for each class index, counted from 0: a one in the column of the class.
+    """A row for each class index, counted from 1: a one in the column of the class.
 
     `shift` is for the mistake of counting the classes from another number.
     """
@@ -46,13 +46,13 @@ class OneHot(UnaryOp):
     def compute(self, env: Env) -> IntervalMatrix:
         indexes = env[self.x].mid[0]
         for index in indexes:
-            if index != int(index) or not 0 <= index < self.num_classes:
+            if index != int(index) or not 1 <= index <= self.num_classes:
                 raise UserError(
                     f"given.{self.x}: {index:g} is no class: expected a whole number"
-                    f" from 0 to {self.num_classes - 1}"
+                    f" from 1 to {self.num_classes}"
                 )
         # A class that the mistake shifts out of the table has no column.
-        columns = indexes[:, None] + self.shift
+        columns = indexes[:, None] - 1 + self.shift
         return IntervalMatrix.exact(np.where(columns == np.arange(self.num_classes), 1.0, 0.0))
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
@@ -157,11 +157,11 @@ class SquaredError(Op):
 
 @dataclass(frozen=True)
 class Prediction(UnaryOp):
-    """The index, from 0, of the largest number of each row."""
+    """The index, from 1, of the largest number of each row."""
 
     # The fields describe mistakes.
     takes_smallest: bool = False
-    first: int = 0
+    first: int = 1
 
     def compute(self, env: Env) -> IntervalMatrix:
         x = -env[self.x] if self.takes_smallest else env[self.x]
@@ -189,7 +189,7 @@ class Accuracy(Op):
     is_error_rate: bool = False
 
     def compute(self, env: Env) -> IntervalMatrix:
-        classes = env[self.targets].mid.argmax(1)[:, None]
+        classes = env[self.targets].mid.argmax(1)[:, None] + 1
         predictions = env[self.predictions]
         may_hit = (predictions.lo <= classes) & (classes <= predictions.hi)
         must_hit = may_hit & (predictions.lo == predictions.hi)
@@ -253,8 +253,8 @@ _PREDICTION_MISTAKES: tuple[MistakeOption, ...] = (
     ),
     (
         "class-index-off-by-one",
-        Prediction("probabilities", first=1),
-        "counted the classes from 1, not from 0",
+        Prediction("probabilities", first=0),
+        "counted the classes from 0, not from 1",
     ),
 )
 
@@ -298,7 +298,7 @@ def build_target_steps(sizes: Sizes, setting: Setting, kind: str) -> list[Step]:
         rows = OneHot("targets", num_classes)
         mistakes = tuple(
             ("class-index-off-by-one", replace(rows, shift=shift), f"counted the classes {words}")
-            for shift, words in ((-1, "from 1, not from 0"), (1, "one too far"))
+            for shift, words in ((1, "from 0, not from 1"), (-1, "one too far"))
         )
     return [
         Step("Y", rows, is_shown=False, mistakes=mistakes),
