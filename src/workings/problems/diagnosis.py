@@ -243,6 +243,7 @@ class _Trials:
         wrong_step, claimed = self.wrong_step, self.wrong_step.claimed_matrix
         wrong = wrong_step.is_wrong
         fits = claimed.matches(result) | claimed.is_near(result.mid, 0.5)
+        fits &= ~np.isnan(result.mid)  # such as the logarithm of a negative number
         explained, unexplained = fits & wrong, wrong & ~fits
         if not (fits | claimed.is_blank | wrong).all() or not explained.any():
             return None

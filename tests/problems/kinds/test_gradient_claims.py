@@ -1,7 +1,9 @@
 """Claims on losses and gradients: rounding is no mistake, slips are placed, mistakes are named."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from workings import Problem
 from workings.problems.mistakes import Mistake, list_mistakes
 from workings.problems.points import PointMatrix
 
+ROOT = Path(__file__).parents[3]
 NUM_SHEETS, NUM_SLOW_SHEETS = 10, 1_500  # of each kind
 NUM_PLANTED, NUM_SLOW_PLANTED = 1, 60  # of each name
 MIN_NAMED = 0.95
@@ -143,7 +146,7 @@ def check_planted_mistakes(kind: str, count: int, max_names: int | None = None) 
 def list_names(kind: str) -> list[str]:
     """Return the names of the mistakes that are possible in some problems of a kind."""
     names: dict[str, None] = {}
-    for seed in range(8):
+    for seed in range(12):
         _, problem = draw_problem(np.random.default_rng(seed), kind)
         names |= dict.fromkeys(m.name for m in list_all_mistakes(problem))
     return list(names)
@@ -162,6 +165,26 @@ def test_planted_mistakes_are_named(kind: str) -> None:
 @pytest.mark.parametrize("kind", DRAWS)
 def test_many_planted_mistakes_are_named(kind: str) -> None:
     check_planted_mistakes(kind, NUM_SLOW_PLANTED)
+
+
+def test_mistake_without_a_result_explains_nothing() -> None:
+    """Without exponentials a probability is negative and has no logarithm."""
+    given = {"logits": [[2, 1, 0], [1, 3, -1]], "targets": [1, 3]}
+    problem = Problem(kind="cross_entropy", given=given, claim={"loss": "2.2152"})
+    first = problem.check().first
+    assert first is not None
+    assert [cause.name for cause in first.causes] == ["unknown"]
+
+
+def test_catalog_equals_the_contract() -> None:
+    contract = (ROOT / "docs" / "problem-format.md").read_text(encoding="utf-8")
+    section = contract.partition("## Mistakes in losses and gradients")[2].partition("\n## ")[0]
+    listed = set(re.findall(r"`([a-z_0-9-]+)`", section))
+    before = contract.partition("## Mistakes by name")[2].partition("\n## ")[0]
+    common = set(re.findall(r"`([a-z_0-9-]+)`", before))
+    names = {name for kind in DRAWS for name in list_names(kind)}
+    assert listed - common == names - common
+    assert listed <= names
 
 
 @pytest.mark.parametrize("kind", DRAWS)
