@@ -8,11 +8,11 @@ import numpy as np
 from workings.problems.elementwise import ElementwiseSum, Factor, make_factors, make_product
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
+from workings.problems.kinds.gated import LSTM_GATES
 from workings.problems.kinds.layer_gradients import (
     list_input_gradient_mistakes,
     list_weight_gradient_mistakes,
 )
-from workings.problems.kinds.recurrent import GATES
 from workings.problems.ops import (
     Activation,
     ColumnSlice,
@@ -22,7 +22,7 @@ from workings.problems.ops import (
     MistakeOption,
 )
 
-_SLOPES = {gate: f"slope of {function}" for gate, function in GATES}
+_SLOPES = {gate: f"slope of {function}" for gate, function in LSTM_GATES.items()}
 
 
 def _build_forward_steps(sizes: Sizes) -> list[Step]:
@@ -39,9 +39,9 @@ def _build_forward_steps(sizes: Sizes) -> list[Step]:
             is_shown=False,
             is_claimable=False,
         )
-        for k, (gate, _) in enumerate(GATES)
+        for k, gate in enumerate(LSTM_GATES)
     ]
-    steps += [Step(gate, Activation(f"z_{gate}", f), row_axis="") for gate, f in GATES]
+    steps += [Step(gate, Activation(f"z_{gate}", f), row_axis="") for gate, f in LSTM_GATES.items()]
     swapped = _add_products(("i", "c0"), ("f", "g"))
     return [
         *steps,
@@ -159,9 +159,9 @@ def _build_slope_step(gate: str) -> Step:
 
 def _build_weight_gradient_steps(sizes: Sizes) -> list[Step]:
     """Return the gradients of weights and inputs, from all four pre-activations."""
-    parts = tuple(f"dz_{gate}" for gate, _ in GATES)
+    parts = tuple(f"dz_{gate}" for gate in LSTM_GATES)
     order = (parts[1], parts[0], *parts[2:])
-    unsloped = Concatenation(tuple(f"d{gate}" for gate, _ in GATES))
+    unsloped = Concatenation(tuple(f"d{gate}" for gate in LSTM_GATES))
     steps = [
         Step(
             "dz",
@@ -192,7 +192,7 @@ def _build_lstm_gradient_steps(sizes: Sizes, setting: Setting) -> list[Step]:  #
         *_build_forward_steps(sizes),
         _build_cell_gradient_step("dc_next" in sizes),
         *_build_gate_gradient_steps(),
-        *(_build_slope_step(gate) for gate, _ in GATES),
+        *(_build_slope_step(gate) for gate in LSTM_GATES),
         *_build_weight_gradient_steps(sizes),
     ]
 
