@@ -341,7 +341,8 @@ def _list_option_readings(problem: Problem, wrong: set[str]) -> Iterator[Reading
                 continue
             if [step.op for step in other.steps] != [step.op for step in problem.steps]:
                 declaration = f'declare {name} = "{alternative.value}"'
-                yield Reading(f"{alternative.description}: {declaration}", other)
+                description = f"{alternative.description}: {declaration}"
+                yield Reading(description, other, min_steps=alternative.min_steps)
 
 
 def _read_output_as_projected(problem: Problem, report: Report) -> Iterator[Reading]:

@@ -14,11 +14,15 @@ MAX_WORDS = 200  # of a text that is worked by hand
 
 @dataclass(frozen=True)
 class Alternative:
-    """A value that is tried if an option is not declared and one of these steps is wrong."""
+    """A value that is tried if an option is not declared and one of these steps is wrong.
+
+    `min_steps`: so many wrong steps it must explain.
+    """
 
     value: str
     description: str
     steps: tuple[str, ...]
+    min_steps: int = 1
 
 
 @dataclass(frozen=True)

@@ -511,8 +511,9 @@ def _make_gate_order(gates: Collection[str], *alternatives: str) -> Option:
             )
         return order
 
+    # A single wrong gate is another mistake: in another order, at least two differ.
     options = (
-        Alternative(order, f"the gates are side by side as {order}", tuple(gates))
+        Alternative(order, f"the gates are side by side as {order}", tuple(gates), min_steps=2)
         for order in alternatives
     )
     return Option(None, parse, alternatives=tuple(options))
