@@ -5,6 +5,7 @@ Every attack is bounded in count and time, and goes to loopback only.
 
 import asyncio
 import http.client
+import io
 import json
 import os
 import re
@@ -25,7 +26,7 @@ import pytest
 from pages import run_async
 from small_runs import append_to_log, step_record, write_new_run
 
-from workings.web import connections, security, worker_pool
+from workings.web import connections, security, worker, worker_pool
 from workings.web.server import serve_in_background
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX systems")
@@ -96,6 +97,29 @@ def test_work_that_takes_too_long_is_ended(port: int, monkeypatch: pytest.Monkey
     ended = before - worker_processes()
     assert len(ended) == 1
     assert post(port, "/api/work", SMALL)[0] == 200  # another process has taken its place
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads memory from /proc")
+def test_work_that_takes_too_much_memory_is_ended(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = worker_processes()
+    monkeypatch.setattr(worker_pool, "MAX_EXTRA_MEMORY", 5 * 10**6)
+    status, answer = post(port, "/api/check", wide_check(48, 4))
+    assert (status, answer["error"]) == (422, "too large: it needs more than 5 MB of memory")
+    monkeypatch.undo()
+    assert len(before - worker_processes()) == 1
+    assert post(port, "/api/work", SMALL)[0] == 200
+
+
+def test_a_worker_that_has_grown_says_that_it_ends() -> None:
+    """Else the next request could be sent to it."""
+    requests = io.BytesIO(worker.encode_message({}, b"") * 2)
+    answers = io.BytesIO()
+    worker._serve(requests, answers, lambda *_: ({"status": 200}, b"x"), max_memory=0)
+    answers.seek(0)
+    assert worker.read_message(answers.read) == ({"status": 200, "is_last": True}, b"x")
+    assert worker.read_message(answers.read) is None
 
 
 def test_a_client_that_leaves_ends_its_work(port: int) -> None:
@@ -231,7 +255,7 @@ def test_logs_are_read_in_processes_that_can_be_stopped(
         wait_until(lambda: len(worker_processes()) >= 2)
         workers = worker_processes()
         monkeypatch.setattr(worker_pool, "ANSWER_TIMEOUT", 0.001)
-        for path in TRAIN_PATHS:
+        for path in ("training/toy", "compare/curves?first=toy&second=toy"):
             status, answer = get(port, f"/api/{path}")
             assert (status, "took longer than" in answer["error"]) == (408, True)
         assert len(workers - worker_processes()) == 2  # each was ended, and started again

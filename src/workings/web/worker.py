@@ -1,8 +1,9 @@
 """A process that answers requests about problems and logs, one by one, until its input ends.
 
-The server starts it with `python -m workings.web.worker`, kills it when a request takes too long,
-and starts another. Messages are a JSON head and a body of bytes, each preceded by its length. The
-head of the first one has the runs of the server.
+The server starts it with `python -m workings.web.worker`, kills it when a request takes too long or
+too much memory, and starts another. Messages are a JSON head and a body of bytes, each preceded by
+its length. The head of the first one has the runs of the server; the first answer says that the
+process is ready.
 """
 
 import asyncio
@@ -13,8 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
 LENGTH_BYTES = 8
-MAX_EXTRA_MEMORY = 100 * 2**20  # after a request that took more, the process ends itself
-MAX_ADDRESS_SPACE = 2**30  # beyond what the idle process has: then Python raises MemoryError
+END_AFTER_MEMORY = 100 * 10**6  # bytes over the idle process, after which it ends itself
+MAX_DATA = 400 * 10**6  # over the idle process, then a MemoryError: the server ends it before that
+IS_LAST = "is_last"  # in the head of the answer of a process that ends itself
 
 Head = dict[str, Any]
 Answer = tuple[Head, bytes]
@@ -51,16 +53,20 @@ def main() -> None:
     answer = build_answerer(first[0]["runs"])
     idle = _peak_memory()
     _limit_memory()
-    _serve(sys.stdin.buffer, output, answer, idle + MAX_EXTRA_MEMORY)
+    output.write(encode_message({"is_ready": True}, b""))
+    output.flush()
+    _serve(sys.stdin.buffer, output, answer, idle + END_AFTER_MEMORY)
 
 
 def _serve(
     messages: BinaryIO, output: BinaryIO, answer: Callable[[Head, bytes], Answer], max_memory: int
 ) -> None:
     while (message := read_message(messages.read)) is not None:
-        output.write(encode_message(*answer(*message)))
+        head, body = answer(*message)
+        is_last = _peak_memory() > max_memory
+        output.write(encode_message({**head, IS_LAST: is_last}, body))
         output.flush()
-        if _peak_memory() > max_memory:
+        if is_last:
             return
 
 
@@ -135,10 +141,10 @@ def _limit_memory() -> None:
         return
     import resource
 
-    with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
-        pages = int(file.read().split()[0])
-    limit = pages * resource.getpagesize() + MAX_ADDRESS_SPACE
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    with open("/proc/self/status", encoding="utf-8") as file:  # noqa: PTH123
+        sizes = dict(line.split(":", 1) for line in file)
+    limit = int(sizes["VmData"].split()[0]) * 1024 + MAX_DATA
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 if __name__ == "__main__":

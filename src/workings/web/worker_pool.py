@@ -1,6 +1,7 @@
 """The processes that answer requests on problems and logs: a fair queue, a time limit, a kill."""
 
 import asyncio
+import json
 import os
 import sys
 from collections import Counter, deque
@@ -19,13 +20,16 @@ from workings.web.security import (
     Send,
     identify_client,
 )
-from workings.web.worker import LENGTH_BYTES, Answer, Head, encode_message
+from workings.web.worker import IS_LAST, LENGTH_BYTES, Answer, Head, encode_message
 
 NUM_WORKERS = 3
 ANSWER_TIMEOUT = 10.0  # seconds of computing; the time in the queue does not count
+MAX_EXTRA_MEMORY = 100 * 10**6  # bytes that a request may take (on Linux)
+MEMORY_INTERVAL = 0.05  # seconds between two measurements
 QUEUE_TIMEOUT = 8.0
 DISCONNECT_GRACE = 1.0  # seconds that a request may go on after its client has left
 MAX_WAITING, MAX_WAITING_PER_CLIENT = 64, 16
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -35,6 +39,7 @@ class Worker:
     def __init__(self, runs: Sequence[RegisteredRun] = ()) -> None:
         self._greeting = encode_message({"runs": [run.to_dict() for run in runs]}, b"")
         self._process: asyncio.subprocess.Process | None = None
+        self._memory_before = 0  # the request; 0: it has not begun, or the system does not tell
         self._starting = asyncio.Lock()
 
     async def start(self) -> asyncio.subprocess.Process:
@@ -54,8 +59,7 @@ class Worker:
                 env={**os.environ, **_ONE_THREAD},
                 start_new_session=True,  # Ctrl-C is for the server, which then kills its workers
             )
-            assert self._process.stdin is not None
-            self._process.stdin.write(self._greeting)
+            await self._send(self._process, self._greeting)  # the answer: it is ready
         return self._process
 
     @property
@@ -65,9 +69,11 @@ class Worker:
 
     async def exchange(self, message: bytes) -> Answer:
         """Send a request and return the answer."""
-        from json import loads
-
         process = await self.start()
+        self._memory_before = _read_memory(process.pid)
+        return await self._send(process, message)
+
+    async def _send(self, process: asyncio.subprocess.Process, message: bytes) -> Answer:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(message)
@@ -76,7 +82,17 @@ class Worker:
         for _ in range(2):
             length = await process.stdout.readexactly(LENGTH_BYTES)
             parts.append(await process.stdout.readexactly(int.from_bytes(length, "big")))
-        return loads(parts[0]), parts[1]
+        return json.loads(parts[0]), parts[1]
+
+    def extra_memory(self) -> int:
+        """Return the bytes that the process has taken since the request began, as far as known."""
+        if self._process is None or self._memory_before == 0:
+            return 0
+        return _read_memory(self._process.pid) - self._memory_before
+
+    def end_request(self) -> None:
+        """Forget the request: the memory of the next one is measured anew."""
+        self._memory_before = 0
 
     def kill(self) -> None:
         """End the process, whatever it computes; the next request starts another."""
@@ -86,10 +102,39 @@ class Worker:
 
     async def stop(self) -> None:
         """End the process and wait until it has ended."""
+        self.kill()  # one that is starting, too
         async with self._starting:
             if self._process is not None:
                 self.kill()
                 await self._process.communicate()  # closes the pipes
+
+
+async def _try_to_start(worker: Worker) -> None:
+    """Start a worker in advance; if that fails, its next request says so."""
+    with suppress(OSError, asyncio.IncompleteReadError):
+        await worker.start()
+
+
+async def _wait_for_answer(worker: Worker, exchange: asyncio.Future[Answer]) -> Answer:
+    """Wait as long as the answer may take; raise TimeoutError or MemoryError if it takes more."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + ANSWER_TIMEOUT
+    while not exchange.done():
+        if (seconds_left := end - loop.time()) <= 0:
+            raise TimeoutError
+        await asyncio.wait([exchange], timeout=min(seconds_left, MEMORY_INTERVAL))
+        if not exchange.done() and worker.extra_memory() > MAX_EXTRA_MEMORY:
+            raise MemoryError
+    return exchange.result()
+
+
+def _read_memory(pid: int) -> int:
+    """Return the resident memory of a process in bytes; 0 where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:  # noqa: PTH123
+            return int(file.read().split()[1]) * _PAGE_BYTES
+    except (OSError, IndexError):
+        return 0
 
 
 @dataclass(frozen=True)
@@ -120,13 +165,20 @@ class WorkerPool:
         self, client: str, head: Head, body: bytes = b"", *, is_slow: bool = False
     ) -> Answer:
         """Answer a request after those of the client before it; 408 if it takes too long."""
+        request = encode_message(head, body)
         async with self._borrow_worker(client, is_slow=is_slow) as worker:
-            exchange = asyncio.ensure_future(worker.exchange(encode_message(head, body)))
+            exchange = asyncio.ensure_future(worker.exchange(request))
+            is_last = False
             try:
-                return await asyncio.wait_for(asyncio.shield(exchange), ANSWER_TIMEOUT)
+                head, body = await _wait_for_answer(worker, exchange)
+                is_last = head.pop(IS_LAST)
+                return head, body
             except TimeoutError:
                 message = f"the answer took longer than {ANSWER_TIMEOUT:.0f} s: ask for less"
                 raise RejectedRequestError(408, message) from None
+            except MemoryError:
+                message = f"too large: it needs more than {MAX_EXTRA_MEMORY // 10**6} MB of memory"
+                raise RejectedRequestError(422, message) from None
             except asyncio.CancelledError:  # the client has left; most answers are there soon
                 await asyncio.wait([exchange], timeout=DISCONNECT_GRACE)
                 raise
@@ -135,14 +187,15 @@ class WorkerPool:
                     422, "too large: the process ended without an answer"
                 ) from None
             finally:
-                if not exchange.done() or exchange.exception() is not None:
+                worker.end_request()
+                if is_last or not exchange.done() or exchange.exception() is not None:
                     exchange.cancel()
                     await worker.stop()
                     self._start_again(worker)
 
     def _start_again(self, worker: Worker) -> None:
         """Start a worker whose process has ended, so that no request waits for that."""
-        task = asyncio.ensure_future(worker.start())
+        task = asyncio.ensure_future(_try_to_start(worker))
         self._starts.add(task)
         task.add_done_callback(self._starts.discard)
 
@@ -193,8 +246,7 @@ class WorkerPool:
 
     async def warm_up(self) -> None:
         """Start the processes, so that the first requests do not wait for them."""
-        for worker in reversed(self._workers):  # the last one is taken first
-            await worker.start()
+        await asyncio.gather(*map(_try_to_start, self._workers))
 
     def kill(self) -> None:
         """End the processes at once."""
