@@ -91,7 +91,7 @@ class Worker:
         return _read_memory(self._process.pid) - self._memory_before
 
     def end_request(self) -> None:
-        """Forget the request: the memory of the next one is measured anew."""
+        """Forget the request, so that the memory of the next one is measured from its start."""
         self._memory_before = 0
 
     def kill(self) -> None:
