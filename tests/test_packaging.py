@@ -3,6 +3,8 @@
 import email
 import json
 import re
+import shutil
+import subprocess
 import tarfile
 import tomllib
 import zipfile
@@ -189,6 +191,24 @@ def test_actions_are_pinned_and_permissions_are_minimal(path):
 
 def list_commands(path, job):
     return [s["run"] for s in yaml.safe_load(path.read_text())["jobs"][job]["steps"] if "run" in s]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make")
+def test_make_installs_a_browser_only_if_asked_to(tmp_path):
+    """With an apt-get that only notes how it was called, and no chromium."""
+    fake = tmp_path / "apt-get"
+    fake.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n')
+    fake.chmod(0o755)
+
+    def make(*options):
+        command = [shutil.which("make"), "-C", str(ROOT), "chromium", *options]
+        environment = {"PATH": str(tmp_path)}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+
+    assert "make test BROWSER=install" in make().stdout
+    assert not (tmp_path / "calls").exists()
+    make("BROWSER=install")
+    assert "install --yes --no-install-recommends chromium" in (tmp_path / "calls").read_text()
 
 
 def test_workflow_runs_the_commands_of_the_makefile():
