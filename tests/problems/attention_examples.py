@@ -1,6 +1,8 @@
 """Random attention problems in plain numpy, beyond those of `numpy_problems`, with mistakes."""
 
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy_problems import Env, Example, Matrix, Plant, Planter, Rng, draw, softmax
@@ -80,5 +82,252 @@ EXPONENTIALS_MISTAKES: dict[str, Planter] = {
         lambda _: iter(
             [{"exponentials": lambda e: np.where(np.isinf(e["masked"]), 1, np.exp(e["masked"]))}]
         ),
+    ),
+}
+
+
+# -- rotary positions and grouped heads ------------------------------------------------------------
+
+
+def make_rope(rng: Rng) -> Example:
+    """Return two heads with rotated queries and keys that share their keys and values."""
+    n, d, part = 3, 4, 4
+    given = {"X": draw(rng, n, d), "W_Q": draw(rng, d, 2 * part) / 2, "W_K": draw(rng, d, part) / 2}
+    layout = str(rng.choice(["adjacent", "halves"]))
+    settings = {"heads": 2, "kv_heads": 1, "rope": layout, "base": 10_000}
+    example = Example("attention", given, settings)
+    steps = example.steps
+    steps["Q"] = lambda e: e["X"] @ e["W_Q"]
+    steps["K"] = lambda e: e["X"] @ e["W_K"]
+    for h in (1, 2):
+        at = np.s_[:, (h - 1) * part : h * part]
+        steps[f"Q.{h}"] = lambda e, at=at: e["Q"][at]
+        steps[f"K.{h}"] = lambda e: e["K"]
+        example.inner |= {f"Q.{h}", f"K.{h}"}
+    for name in "QK":
+        for h in (1, 2):
+            steps[f"rotated_{name}.{h}"] = partial(rotate, key=f"{name}.{h}", layout=layout)
+    for h in (1, 2):
+        steps[f"scores.{h}"] = lambda e, h=h: e[f"rotated_Q.{h}"] @ e[f"rotated_K.{h}"].T
+    for h in (1, 2):
+        steps[f"scaled.{h}"] = lambda e, h=h: e[f"scores.{h}"] / 2
+    return example
+
+
+def rotate(
+    e: Env,
+    key: str,
+    layout: str,
+    base: float = 10_000,
+    first: int = 0,
+    sign: int = 1,
+    unit: float = 1.0,
+    exponent: int = 2,
+) -> Matrix:
+    x = e[key]
+    count, width = x.shape
+    angles = (np.arange(count)[:, None] + first) / base ** (
+        exponent * np.arange(width // 2) / width
+    )
+    cos, sin = np.cos(angles * unit), np.sin(sign * angles * unit)
+    if layout == "adjacent":
+        a, b = x[:, ::2], x[:, 1::2]
+        return np.stack([a * cos - b * sin, a * sin + b * cos], 2).reshape(count, width)
+    a, b = x[:, : width // 2], x[:, width // 2 :]
+    return np.hstack([a * cos - b * sin, a * sin + b * cos])
+
+
+def plant_rotation(example: Example, other_layout: bool = False, **options: Any) -> Iterator[Plant]:
+    layout = example.settings["rope"]
+    if other_layout:
+        layout = "halves" if layout == "adjacent" else "adjacent"
+    for key in ("Q.1", "K.2"):
+        yield {f"rotated_{key}": partial(rotate, key=key, layout=layout, **options)}
+
+
+ROPE_MISTAKES: dict[str, Planter] = {
+    "rotation-forgotten": partial(plant_rotation, sign=0, unit=0.0),
+    "positions-from-1": partial(plant_rotation, first=1),
+    "rotated-backwards": partial(plant_rotation, sign=-1),
+    "wrong-pairs": partial(plant_rotation, other_layout=True),
+    "degrees-for-radians": partial(plant_rotation, unit=np.pi / 180),
+    "not-scaled": lambda _: iter(
+        [{f"scaled.{h}": lambda e, h=h: e[f"scores.{h}"]} for h in (1, 2)]
+    ),
+    "queries-and-keys-swapped": lambda _: iter(
+        [{"scores.1": lambda e: e["rotated_K.1"] @ e["rotated_Q.1"].T}]
+    ),
+}
+
+
+# -- RMSNorm ---------------------------------------------------------------------------------------
+
+
+def make_rms_norm(rng: Rng) -> Example:
+    n, d, eps = 3, 3, 0.1
+    given = {"X": draw(rng, n, d), "gamma": draw(rng, 1, d), "eps": eps}
+    example = Example("rms_norm", given)
+    example.steps["mean_square"] = mean_square
+    example.steps["rms"] = lambda e: np.sqrt(e["mean_square"] + eps)
+    example.steps["normalised"] = lambda e: e["X"] / e["rms"]
+    example.steps["output"] = lambda e: e["normalised"] * e["gamma"]
+    return example
+
+
+def mean_square(e: Env) -> Matrix:
+    return (e["X"] ** 2).mean(1, keepdims=True)
+
+
+RMS_NORM_MISTAKES: dict[str, Planter] = {
+    "mean-subtracted": lambda _: iter([{"mean_square": lambda e: e["X"].var(1, keepdims=True)}]),
+    "sum-for-mean": lambda _: iter([{"mean_square": lambda e: 3 * mean_square(e)}]),
+    "variance-with-n-1": lambda _: iter([{"mean_square": lambda e: 1.5 * mean_square(e)}]),
+    "root-forgotten": lambda _: iter(
+        [{"rms": lambda e: e["mean_square"]}, {"normalised": lambda e: e["X"] / e["mean_square"]}]
+    ),
+    "eps-forgotten": lambda _: iter([{"rms": lambda e: np.sqrt(e["mean_square"])}]),
+    "not-normalized": lambda _: iter([{"normalised": lambda e: e["X"]}]),
+    "gamma-forgotten": lambda _: iter([{"output": lambda e: e["normalised"]}]),
+}
+
+
+# -- embedding and the next token ------------------------------------------------------------------
+
+
+def make_embedding(rng: Rng) -> Example:
+    n, v, d = 3, 4, 4
+    scales = bool(rng.random() < 0.5)
+    given = {"ids": np.array([rng.permutation(v)[:n] + 1]), "E": draw(rng, v, d)}
+    given["P"] = draw(rng, n, d)
+    example = Example("embedding", given, {"scale_embeddings": scales})
+    example.steps["embedded"] = look_up
+    if scales:
+        example.steps["scaled"] = lambda e: e["embedded"] * np.sqrt(d)
+    source = "scaled" if scales else "embedded"
+    example.steps["output"] = lambda e: e[source] + e["P"]
+    return example
+
+
+def look_up(e: Env, shift: int = 0, transposed: bool = False) -> Matrix:
+    rows = e["ids"][0] - 1 + shift
+    table = e["E"].T if transposed else e["E"]
+    if rows.min() < 0 or rows.max() >= len(table):
+        return np.full((len(rows), len(table.T)), np.nan)
+    return table[rows]
+
+
+def plant_scale(example: Example, factor: float) -> Iterator[Plant]:
+    is_scaled = example.settings["scale_embeddings"]
+    return iter([{"scaled": lambda e: factor * e["embedded"]} if is_scaled else {}])
+
+
+def plant_sum(example: Example, function: Any) -> Iterator[Plant]:
+    source = "scaled" if example.settings["scale_embeddings"] else "embedded"
+    return iter([{"output": lambda e: function(e[source], e["P"])}])
+
+
+EMBEDDING_MISTAKES: dict[str, Planter] = {
+    "ids-off-by-one": lambda _: iter(
+        [{"embedded": partial(look_up, shift=shift)} for shift in (-1, 1)]
+    ),
+    "columns-for-rows": lambda _: iter([{"embedded": partial(look_up, transposed=True)}]),
+    "embedding-not-scaled": partial(plant_scale, factor=1.0),
+    "scaled-by-d": partial(plant_scale, factor=4.0),
+    "divided-by-root": partial(plant_scale, factor=0.5),
+    "positions-forgotten": partial(plant_sum, function=lambda x, _: x),
+    "positions-multiplied": partial(plant_sum, function=lambda x, p: x * p),
+    "embedding-forgotten": partial(plant_sum, function=lambda _, p: p),
+}
+
+
+def make_head(rng: Rng) -> Example:
+    n, v, d = 2, 4, 4
+    given = {"H": draw(rng, n, d), "E": draw(rng, v, d) / 2, "b": draw(rng, 1, v)}
+    temperature = float(rng.choice([0.5, 2.0]))
+    example = Example("lm_head", given, {"temperature": temperature})
+    example.steps["logits"] = lambda e: e["H"] @ e["E"].T + e["b"]
+    example.steps["scaled"] = lambda e: e["logits"] / temperature
+    example.steps["probabilities"] = lambda e: softmax(e["scaled"])
+    example.steps["token"] = lambda e: e["probabilities"].argmax(1)[:, None] + 1.0
+    return example
+
+
+def plant_temperature(example: Example, function: Any) -> Iterator[Plant]:
+    temperature = example.settings["temperature"]
+    yield {"scaled": lambda e: function(e["logits"], temperature)}
+
+
+HEAD_MISTAKES: dict[str, Planter] = {
+    "embedding-not-transposed": lambda _: iter([{"logits": lambda e: e["H"] @ e["E"] + e["b"]}]),
+    "bias-forgotten": lambda _: iter([{"logits": lambda e: e["H"] @ e["E"].T}]),
+    "temperature-forgotten": partial(plant_temperature, function=lambda u, _: u),
+    "multiplied-by-temperature": partial(plant_temperature, function=lambda u, t: u * t),
+    "smallest-for-largest": lambda _: iter(
+        [{"token": lambda e: e["probabilities"].argmin(1)[:, None] + 1.0}]
+    ),
+    "temperature-after-softmax": lambda example: iter(
+        [{"probabilities": lambda e: softmax(e["logits"]) / example.settings["temperature"]}]
+    ),
+    "exp-not-normalised": lambda _: iter([{"probabilities": lambda e: np.exp(e["scaled"])}]),
+    "sigmoid-for-softmax": lambda _: iter(
+        [{"probabilities": lambda e: 1 / (1 + np.exp(-e["scaled"]))}]
+    ),
+    "wrong-softmax-axis": lambda _: iter([{"probabilities": lambda e: softmax(e["scaled"].T).T}]),
+}
+
+
+# -- grouped heads ---------------------------------------------------------------------------------
+
+
+def make_grouped(rng: Rng) -> Example:
+    """Return four heads that share two groups of keys."""
+    n, d, part = 2, 2, 2
+    given = {"X": draw(rng, n, d), "W_Q": draw(rng, d, 4 * part), "W_K": draw(rng, d, 2 * part)}
+    given |= {"b_Q": draw(rng, 1, 4 * part), "W_V": draw(rng, d, 2 * part)}
+    example = Example("attention", given, {"heads": 4, "kv_heads": 2})
+    steps = example.steps
+    steps["Q"] = lambda e: e["X"] @ e["W_Q"] + e["b_Q"]
+    steps["K"] = lambda e: e["X"] @ e["W_K"]
+    steps["V"] = lambda e: e["X"] @ e["W_V"]
+    for h in range(4):
+        steps[f"Q.{h + 1}"] = partial(take_block, name="Q", block=h)
+        for name in "KV":
+            steps[f"{name}.{h + 1}"] = partial(take_block, name=name, block=h // 2)
+        example.inner |= {f"{name}.{h + 1}" for name in "QKV"}
+    functions = {
+        "scores": lambda e, h: e[f"Q.{h}"] @ e[f"K.{h}"].T,
+        "scaled": lambda e, h: e[f"scores.{h}"] / np.sqrt(part),
+        "weights": lambda e, h: softmax(e[f"scaled.{h}"]),
+        "mixed": lambda e, h: e[f"weights.{h}"] @ e[f"V.{h}"],
+    }
+    for name, function in functions.items():
+        for h in range(1, 5):
+            steps[f"{name}.{h}"] = partial(function, h=h)
+    return example
+
+
+def take_block(e: Env, name: str, block: int, part: int = 2) -> Matrix:
+    return e[name][:, block * part : (block + 1) * part]
+
+
+GROUPED_MISTAKES: dict[str, Planter] = {
+    "heads-grouped-in-turn": lambda _: iter(
+        [
+            {f"{name}.{h + 1}": partial(take_block, name=name, block=h % 2) for h in (1, 2)}
+            for name in "KV"
+        ]
+    ),
+    "bias-forgotten": lambda _: iter([{"Q": lambda e: e["X"] @ e["W_Q"]}]),
+    "not-scaled": lambda _: iter(
+        [{f"scaled.{h}": lambda e, h=h: e[f"scores.{h}"]} for h in (1, 3)]
+    ),
+    "wrong-softmax-axis": lambda _: iter(
+        [{f"weights.{h}": lambda e, h=h: softmax(e[f"scaled.{h}"].T).T} for h in (1, 4)]
+    ),
+    "queries-and-keys-swapped": lambda _: iter(
+        [{f"scores.{h}": lambda e, h=h: e[f"K.{h}"] @ e[f"Q.{h}"].T} for h in (2, 3)]
+    ),
+    "keys-used-as-values": lambda _: iter(
+        [{f"mixed.{h}": lambda e, h=h: e[f"weights.{h}"] @ e[f"K.{h}"]} for h in (1, 2)]
     ),
 }

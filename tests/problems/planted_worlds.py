@@ -2,7 +2,20 @@
 
 from collections.abc import Callable
 
-from attention_examples import EXPONENTIALS_MISTAKES, make_exponentials
+from attention_examples import (
+    EMBEDDING_MISTAKES,
+    EXPONENTIALS_MISTAKES,
+    GROUPED_MISTAKES,
+    HEAD_MISTAKES,
+    RMS_NORM_MISTAKES,
+    ROPE_MISTAKES,
+    make_embedding,
+    make_exponentials,
+    make_grouped,
+    make_head,
+    make_rms_norm,
+    make_rope,
+)
 from numpy_problems import Example, Planter, Rng
 from recurrent_examples import (
     GRU_MISTAKES,
@@ -15,6 +28,11 @@ from recurrent_examples import (
 
 WORLDS: dict[str, tuple[Callable[[Rng], Example], dict[str, Planter]]] = {
     "exponentials": (make_exponentials, EXPONENTIALS_MISTAKES),
+    "rope": (make_rope, ROPE_MISTAKES),
+    "grouped heads": (make_grouped, GROUPED_MISTAKES),
+    "rms_norm": (make_rms_norm, RMS_NORM_MISTAKES),
+    "embedding": (make_embedding, EMBEDDING_MISTAKES),
+    "lm_head": (make_head, HEAD_MISTAKES),
     "gru": (make_gru, GRU_MISTAKES),
     "joint LSTM": (make_joint_lstm, JOINT_LSTM_MISTAKES),
     "RNN with output": (make_rnn_output, RNN_OUTPUT_MISTAKES),

@@ -221,7 +221,7 @@ JOINT_LSTM_MISTAKES: dict[str, Planter] = {
 def make_rnn_output(rng: Rng) -> Example:
     times, d, h, o = 2, 2, 2, 3
     given = {"X": draw(rng, times, d), "W_xh": draw(rng, d, h), "W_hh": draw(rng, h, h)}
-    given |= {"b": draw(rng, 1, h), "W_hy": draw(rng, h, o), "b_y": draw(rng, 1, o)}
+    given |= {"b": draw(rng, 1, h), "W_hy": draw(rng, h, o) / 2, "b_y": draw(rng, 1, o)}
     given["Y"] = np.eye(o)[rng.integers(0, o, times)]
     settings = {"reduction": str(rng.choice(["mean", "sum"])), "activation": "sigmoid"}
     example = Example("rnn", given, settings, constants={"h0": np.zeros((1, h))})
@@ -248,7 +248,8 @@ def output_loss(
     e: Env, t: int, function: Function = np.log, sign: float = -1, every: bool = False
 ) -> Matrix:
     y = np.ones_like(e["Y"][[t - 1]]) if every else e["Y"][[t - 1]]
-    return sign * (y * function(e[f"probabilities.{t}"])).sum(1, keepdims=True)
+    p = np.where(y == 0, 1, e[f"probabilities.{t}"])
+    return sign * (y * function(p)).sum(1, keepdims=True)
 
 
 def total_loss(e: Env, is_mean: bool, last: bool = False) -> Matrix:

@@ -9,6 +9,7 @@ import numpy as np
 from workings.problems.intervals import Bools, IntervalMatrix, concatenate_columns
 from workings.problems.kinds import Step
 from workings.problems.kinds.attention import resolve_scale
+from workings.problems.kinds.softmax import find_mask
 from workings.problems.layer_mistakes import list_layer_mistakes
 from workings.problems.notation import Notation
 from workings.problems.ops import (
@@ -28,9 +29,9 @@ from workings.problems.problem import Problem
 
 _MAX_PERMUTED_HEADS = 4  # up to so many heads are tried in every order
 _WEIGHT_FAMILIES = ("QKV", "ifgo", "ifco", "zrn")  # of projections and gates
-_WEIGHT_PREFIXES = ("W_", "U_")
 
 
+_ATTENTION_PREFIXES = ("", "attention", "self_attention", "cross_attention")
 _INTERLEAVED_SPLIT = "gave each head every other column, not adjacent ones"
 _INTERLEAVED_CONCATENATION = "took the columns of the heads in turn"
 _INTERLEAVED_THROUGHOUT = f"{_INTERLEAVED_SPLIT}, and {_INTERLEAVED_CONCATENATION}"
@@ -166,7 +167,7 @@ def _list_attention_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOp
     """Yield the mistakes in one step of attention, by its name."""
     op = step.op
     prefix, _, name = step.name.rpartition(".")
-    if "scale" not in problem.kind.settings or prefix not in ("", "attention"):
+    if "scale" not in problem.kind.settings or prefix not in _ATTENTION_PREFIXES:
         return
     prefix = f"{prefix}." if prefix else ""
     end = "" if step.part_index is None else f".{step.part_index}"
@@ -174,14 +175,16 @@ def _list_attention_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOp
     def key(other: str) -> str:
         return f"{prefix}{other}{end}"
 
-    if name == "scores":
-        yield "keys-not-transposed", Linear(((key("Q"), key("K")),)), "computed Q K, not Q Kᵀ"
-        swapped = Linear(((key("K"), key("Q") + "ᵀ"),))
+    if name == "scores" and isinstance(op, Linear):
+        ((queries, keys),) = op.pairs
+        keys = keys.removesuffix("ᵀ")
+        yield "keys-not-transposed", Linear(((queries, keys),)), "computed Q K, not Q Kᵀ"
+        swapped = Linear(((keys, f"{queries}ᵀ"),))
         yield "queries-and-keys-swapped", swapped, "computed K Qᵀ, not Q Kᵀ"
     elif name == "scaled":
         yield from _list_scale_mistakes(problem, key("scores"))
-    elif name == "masked" and problem.setting.mask is not None:
-        yield from _list_mask_mistakes(problem.setting.mask, key("scaled"))
+    elif name == "masked" and isinstance(op, Masking):
+        yield from _list_mask_mistakes(op.allowed, key("scaled"))
     elif isinstance(op, ColumnSlice):
         if name == "V":
             yield from _list_unprojected_mistakes(problem, op)
@@ -206,11 +209,11 @@ def _list_attention_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOp
 def _list_projection_mistakes(problem: Problem, op: Linear) -> Iterator[MistakeOption]:
     """Yield the mistakes with a weight, for every product of an input and a W."""
     for k, (x, w) in enumerate(op.pairs):
-        if not w.startswith(_WEIGHT_PREFIXES) or w == "W_O" or w.endswith("ᵀ"):
+        if not is_weight(w) or w.endswith(("W_O", "ᵀ")):
             continue
         yield "weight-transposed", _replace_pair(op, k, x, f"{w}ᵀ"), f"used {w}ᵀ, not {w}"
         for other in problem.exact_matrices:
-            if other.startswith(_WEIGHT_PREFIXES) and other != w:
+            if is_weight(other) and other != w:
                 yield "wrong-weight", _replace_pair(op, k, x, other), f"used {other}, not {w}"
         description = f"used {x.rstrip('.0123456789')} itself, without {w}"
         if len(op.pairs) == 1:
@@ -219,6 +222,11 @@ def _list_projection_mistakes(problem: Problem, op: Linear) -> Iterator[MistakeO
             identity = _format_identity_key(problem, x)
             yield "not-projected", _replace_pair(op, k, x, identity), description
     yield from _list_wrong_projection_mistakes(problem, op)
+
+
+def is_weight(key: str) -> bool:
+    """Return True for the key of a weight: W_Q, U_i, cross_attention.W_V."""
+    return key.rpartition(".")[2].startswith(("W_", "U_")) and not key.startswith("given.")
 
 
 def _list_context_mistakes(op: Op) -> Iterator[MistakeOption]:
@@ -245,11 +253,12 @@ def _format_identity_key(problem: Problem, x: str) -> str:
 def _list_wrong_projection_mistakes(problem: Problem, op: Linear) -> Iterator[MistakeOption]:
     """Yield the mistakes of using all weights of another projection or gate: W_K and b_K for Q."""
     own = op.pairs[0][1][-1]
-    is_projection = all(w.startswith(_WEIGHT_PREFIXES) and w.endswith(own) for _, w in op.pairs)
+    is_projection = all(is_weight(w) and w.endswith(own) for _, w in op.pairs)
     family = next((names for names in _WEIGHT_FAMILIES if own in names), "")
     for other in family if is_projection else "":
         pairs = tuple((x, w.removesuffix(own) + other) for x, w in op.pairs)
-        bias: str | None = f"b_{other}"
+        prefix = "".join(op.pairs[0][1].rpartition(".")[:2])
+        bias: str | None = f"{prefix}b_{other}"
         bias = bias if bias in problem.exact_matrices else None
         is_listed = len(pairs) == 1 and bias == op.bias  # as a single wrong weight
         if other != own and not is_listed and all(w in problem.exact_matrices for _, w in pairs):
@@ -261,15 +270,17 @@ def _list_scale_mistakes(problem: Problem, scores: str) -> Iterator[MistakeOptio
     divisor, _ = resolve_scale(problem.sizes, problem.setting)
     if divisor is None:
         return
+    yield "not-scaled", Copy(scores), f"did not divide by {divisor:.4g}"
+    multiplied = Scaling(scores, divisor, multiplies=True)
+    yield "multiplied-by-scale", multiplied, f"multiplied by {divisor:.4g} instead of dividing"
+    if "k" not in problem.sizes.sizes:  # the scores are given
+        return
     width = problem.sizes["k"]
     d_k = width // problem.setting.heads
-    yield "not-scaled", Copy(scores), f"did not divide by {divisor:.4g}"
     yield "scaled-by-d_k", Scaling(scores, d_k), f"divided by d_k = {d_k}, not by {divisor:.4g}"
     for d_model in sorted({problem.sizes.sizes.get("d", width), width}):
         description = f"divided by √{d_model}, not by {divisor:.4g}"
         yield "scaled-by-sqrt-d_model", Scaling(scores, d_model**0.5, d_model), description
-    multiplied = Scaling(scores, divisor, multiplies=True)
-    yield "multiplied-by-scale", multiplied, f"multiplied by {divisor:.4g} instead of dividing"
 
 
 def _list_mask_mistakes(mask: Bools, scaled: str) -> Iterator[MistakeOption]:
@@ -283,7 +294,7 @@ def _list_mask_mistakes(mask: Bools, scaled: str) -> Iterator[MistakeOption]:
 
 
 def _list_normalization_mistakes(problem: Problem, op: Normalization) -> Iterator[MistakeOption]:
-    mask = problem.setting.mask
+    mask = find_mask(problem, op.x)
     if mask is not None:
         unmasked = op.x.replace("masked", "scaled")
         after = replace(op, x=unmasked, post_mask=mask)
@@ -327,7 +338,7 @@ def _list_unprojected_mistakes(problem: Problem, op: ColumnSlice) -> Iterator[Mi
 
 def _list_output_mistakes(problem: Problem, op: Linear) -> Iterator[MistakeOption]:
     ((mixed, weight),) = op.pairs
-    if not weight.startswith("W_"):
+    if not is_weight(weight):
         return
     description = f"did not multiply by {weight}"
     yield "output-projection-forgotten", Copy(mixed), description
@@ -343,7 +354,7 @@ def _list_early_projection_mistakes(
 ) -> Iterator[MistakeOption]:
     """Yield the mistakes of multiplying by W_O before the heads are concatenated."""
     ((_, weight),) = op.pairs
-    if not weight.startswith("W_"):
+    if not is_weight(weight):
         return
     heads = range(1, problem.setting.heads + 1)
     mixed = tuple(f"{prefix}mixed.{head}" for head in heads)

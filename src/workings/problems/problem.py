@@ -143,7 +143,9 @@ class Problem:
         if ("angles", 0) in claimed:
             first_row = reader.read_first_row(claimed["angles", 0], self.column_vectors)
             self.sizes.sizes["angles"] = len(first_row)
-        self.sizes.claimed = frozenset(remove_part_index(key) for key, _ in claimed)
+        self.sizes.claimed = frozenset(
+            name for key, _ in claimed for name in (key, remove_part_index(key))
+        )
         self.steps = self.kind.build(self.sizes, self.setting)
         self.given_reprints = list(self._read_given_reprints(reader, claimed))
         self.claims = list(self._read_claims(reader, claimed))
@@ -172,7 +174,7 @@ class Problem:
         self.kind.relate_sizes(sizes)
         for absent, size, other in self.kind.tied_sizes:
             if not any(name in self.given for name in absent):
-                sizes.tie(size, other, " or ".join(absent) or "another input")
+                sizes.tie(size, other, " or ".join(absent[:2]) or "another input")
         return sizes
 
     def _check_exclusive_givens(self, name: str) -> None:

@@ -115,6 +115,7 @@ class ProblemReader:
         """Read the given matrices; return them with vectors as rows."""
         self._reject_unknown_keys(kind)
         self._expand_sequences(kind, column_vectors)
+        self._join_heads(kind, column_vectors)
         given = {}
         for name in kind.matrices:
             if name in self._given:
@@ -149,6 +150,31 @@ class ProblemReader:
             elif depth == 1:
                 matrix = [value] if column_vectors else [[number] for number in value]
                 self._given = {**self._given, name: matrix}
+
+    def _join_heads(self, kind: Kind, column_vectors: bool) -> None:
+        """Join weights that are given for each head: `W_Q.1`, `W_Q.2`, or a list of matrices."""
+        for name, axis in kind.per_head.items():
+            parts = _split_heads(self._given.get(name), f"given.{name}", is_bias=name[0] == "b")
+            if parts is None:
+                continue
+            counted_by = "heads"
+            if name[2:] in ("K", "V") and len(parts) != self._find_setting("heads")[1]:
+                counted_by = "kv_heads" if self._find_setting("heads")[1] is not None else "heads"
+            declared = self._find_setting(counted_by)[1]
+            if declared not in (None, len(parts)):
+                raise UserError(
+                    f"{counted_by} = {safe_repr(declared, 30)}, but given.{name} has {len(parts)}"
+                )
+            side_by_side = (axis == "columns") != column_vectors or name[0] == "b"
+            if side_by_side and len({len(part) for part in parts}) > 1:
+                raise UserError(f"given.{name}: every head must have as many rows as head 1")
+            joined = (
+                [[cell for row in rows for cell in row] for rows in zip(*parts, strict=True)]
+                if side_by_side
+                else [row for part in parts for row in part]
+            )
+            joined = joined[0] if name[0] == "b" else joined
+            self._given = {**self._given, name: joined, counted_by: len(parts)}
 
     def find_flat_givens(self) -> frozenset[str]:
         """Return the givens that are written as a flat list: a row, or else a column."""
@@ -403,6 +429,24 @@ def _flatten_claims(
 def _safe_key(name: str) -> str:
     """Make a key of the file printable and short enough for an error."""
     return to_one_line(name[:60])
+
+
+def _split_heads(value: Any, where: str, *, is_bias: bool) -> list[list[list[Any]]] | None:
+    """Return the matrix of each head; None if they are given as one matrix."""
+    if isinstance(value, Mapping):
+        numbered = {str(number): _to_lists(part) for number, part in value.items()}
+        if sorted(numbered) != sorted(str(k + 1) for k in range(len(numbered))):
+            raise UserError(f"{where}: expected one matrix per head: {where}.1, {where}.2, …")
+        parts = [numbered[str(k + 1)] for k in range(len(numbered))]
+        parts = [[part] if _count_depth(part) == 1 else part for part in parts]
+    else:
+        parts = _to_lists(value, 3)
+        if is_bias or _count_depth(parts) != 3:
+            return None
+    for k, part in enumerate(parts, start=1):
+        if _count_depth(part) != 2 or not all(isinstance(row, list) for row in part):
+            raise UserError(f"{where}: head {k} must have a matrix: [[1, 0], [0, 2]]")
+    return list(parts)
 
 
 def _is_scalar(value: Any) -> bool:

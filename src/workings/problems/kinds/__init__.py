@@ -6,6 +6,7 @@ from workings.problems.kinds.base import Kind, Setting, Step
 from workings.problems.kinds.batch_norm import BATCH_NORM
 from workings.problems.kinds.convolution import CONV1D
 from workings.problems.kinds.gated import GRU, LSTM
+from workings.problems.kinds.language import EMBEDDING, LM_HEAD, SOFTMAX
 from workings.problems.kinds.layer_gradients import LAYER_NORM_GRADIENT, LINEAR_GRADIENT
 from workings.problems.kinds.layers import ADDITIVE, BLOCK, FEED_FORWARD, LAYER_NORM, POSITIONS
 from workings.problems.kinds.loss import CROSS_ENTROPY, SOFTMAX_JACOBIAN
@@ -13,6 +14,7 @@ from workings.problems.kinds.lstm_gradient import LSTM_GRADIENT
 from workings.problems.kinds.optimizers import OPTIMIZER_STEP
 from workings.problems.kinds.recurrent import RNN
 from workings.problems.kinds.recurrent_gradients import RNN_GRADIENT, RNN_JACOBIAN
+from workings.problems.kinds.rms_norm import RMS_NORM
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
@@ -20,6 +22,7 @@ KINDS: dict[str, Kind] = {
         *(ATTENTION, POSITIONS, LAYER_NORM, RNN, LSTM, GRU, ADDITIVE, FEED_FORWARD, BLOCK),
         *(CROSS_ENTROPY, SOFTMAX_JACOBIAN, LINEAR_GRADIENT, LAYER_NORM_GRADIENT),
         *(ATTENTION_GRADIENT, RNN_GRADIENT, RNN_JACOBIAN, LSTM_GRADIENT, OPTIMIZER_STEP),
+        *(EMBEDDING, SOFTMAX, LM_HEAD, RMS_NORM),
         *(CONV1D, BATCH_NORM),
     )
 }

@@ -71,6 +71,8 @@ class Kind:
     `check_givens` raises a `UserError` if a given cannot be what it stands for.
     `find_missing` names a given that is missing beside the required ones; None if none is.
     `relate_sizes` binds sizes that follow from others, such as the rows of W·[h, x].
+    `per_head` are weights that may be given for each head: together they are the columns, or the
+    rows, of one matrix.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Kind:
     check_givens: Callable[[Mapping[str, IntervalMatrix]], None] = lambda _: None
     find_missing: Callable[[Collection[str]], str | None] = lambda _: None
     relate_sizes: Callable[["Sizes"], None] = lambda _: None
+    per_head: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def setting_names(self) -> tuple[str, ...]:

@@ -386,7 +386,7 @@ BLOCK = Kind(
     # outputs of width d.
     matrices={
         **ATTENTION_MATRICES,
-        "W_O": ("v", "d"),
+        "W_O": ("w", "d"),
         "b_O": ("1", "d"),
         **FEED_FORWARD_MATRICES,
         "W_2": ("h", "d"),
@@ -394,7 +394,7 @@ BLOCK = Kind(
         **{f"{name}{end}": ("1", "d") for name in ("gamma", "beta") for end in ("", "_1", "_2")},
     },
     required=("X", "W_1", "W_2"),
-    tied_sizes=(*ATTENTION_TIED_SIZES, (("W_O",), "v", "d")),
+    tied_sizes=(*ATTENTION_TIED_SIZES, (("W_O",), "w", "d")),
     settings=("heads", "scale", "mask", "normalizer", "activation", "order", "eps"),
     options={"exponentials": EXPONENTIALS_OPTION},
     build=_build_block_steps,

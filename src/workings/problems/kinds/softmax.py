@@ -16,6 +16,7 @@ from workings.problems.notation import Notation
 from workings.problems.ops import (
     Copy,
     Env,
+    Masking,
     MistakeOption,
     Normalization,
     Op,
@@ -36,6 +37,12 @@ EXPONENTIALS_OPTION = make_convention(
         Alternative("shifted", "the maximum is subtracted first", ("exponentials", "sums")),
     ),
 )
+
+
+def find_mask(problem: "Problem", scores: str) -> Bools | None:
+    """Return the mask that a step of scores applies; None if it applies none."""
+    op = next((step.op for step in problem.steps if step.key == scores), None)
+    return op.allowed if isinstance(op, Masking) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +90,10 @@ class Exponentials(UnaryOp):
             yield "maximum-subtracted", shifted, "subtracted the maximum of the row first"
         if "masked" not in self.x:
             return
-        unscaled = replace(self, x=self.x.replace("masked", "scores"), allowed=problem.setting.mask)
+        mask = find_mask(problem, self.x)
+        unscaled = replace(self, x=self.x.replace("masked", "scores"), allowed=mask)
         yield "not-scaled", unscaled, "took the scores before they were scaled"
-        if problem.setting.mask is not None:
+        if mask is not None:
             unmasked = replace(self, x=self.x.replace("masked", "scaled"))
             yield "mask-forgotten", unmasked, "did not apply the mask"
             zeros = replace(self, masked_value=0.0)
