@@ -190,11 +190,15 @@ def resolve_aliases(op: Op, problem: Problem) -> Op:
     return replace(op, **{n: resolve(getattr(op, n)) for n in names})  # type: ignore[type-var]
 
 
-def get_given_axes(problem: Problem, name: str) -> tuple[str, str]:
-    """Return the axes of a given's rows and columns: tokens, context or ""."""
-    axis = {"n": "tokens", "m": "context"}
+def get_given_axes(problem: Problem, name: str) -> tuple[Axis, Axis]:
+    """Return the axes of a given's rows and columns: tokens, context, "" or their names."""
+
+    def get_axis(size: str) -> Axis:
+        names = problem.kind.label_size(size, problem.sizes, problem.setting)
+        return names or {"n": "tokens", "m": "context"}.get(size, "")
+
     rows, columns = problem.kind.matrices[name]
-    return axis.get(rows, ""), axis.get(columns, "")
+    return get_axis(rows), get_axis(columns)
 
 
 def make_given_panels(

@@ -14,6 +14,7 @@ from workings.problems.sheets.printed_sheet import (
 )
 from workings.problems.worked_problem import Panel
 
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 # Characters that XML 1.0 does not allow.
 _XML_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -126,6 +127,8 @@ def _moodle_box(text: str, tolerance: float, weight: int) -> str:
     """Return a box for a number; −∞ is a text in Moodle, with several accepted spellings."""
     if text == "-inf":
         return f"{{{weight}:SHORTANSWER:=-inf~=-∞~=−∞~=-infinity~=−inf}}"
+    if not _NUMBER.fullmatch(text):  # a word
+        return f"{{{weight}:SHORTANSWER:={_escape_cloze(text)}}}"
     return f"{{{weight}:NUMERICAL:={text}:{tolerance:g}}}"
 
 

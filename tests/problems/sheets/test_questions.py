@@ -187,3 +187,12 @@ def test_option_goes_to_the_kinds_that_have_it() -> None:
 def test_degenerate_sizes_are_refused_with_a_reason(kind: str, size: str, reason: str) -> None:
     with pytest.raises(UserError, match=reason):
         make_plan(kind, size)
+
+
+def test_gate_columns_of_an_lstm_are_labeled() -> None:
+    for vectors in ("rows", "columns"):
+        sheet = make_sheet("lstm", "2x2", count=1, hidden_size=2, vectors=vectors)
+        html = render_files(sheet)["sheet.html"]
+        scope = "col" if vectors == "rows" else "row"
+        labels = re.findall(f'<th scope="{scope}">([ifgo].)</th>', html)
+        assert labels == ["i₁", "i₂", "f₁", "f₂", "g₁", "g₂", "o₁", "o₂"] * 3  # W_x, W_h, b

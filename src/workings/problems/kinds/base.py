@@ -68,6 +68,7 @@ class Kind:
     `make_constants` returns matrices that are implied, such as an initial state of zero.
     `sequences` are givens whose rows are positions: a flat list of numbers has one channel. The
     option it names, if any, counts the matrices that are stacked in it, such as filters.
+    `label_size` names the rows or columns of a size, such as the gates that are side by side.
     `check_givens` raises a `UserError` if a given cannot be what it stands for.
     `find_missing` names a given that is missing beside the required ones; None if none is.
     `relate_sizes` binds sizes that follow from others, such as the rows of W·[h, x].
@@ -86,6 +87,7 @@ class Kind:
     options: Mapping[str, Option] = field(default_factory=dict)
     make_constants: Callable[["Sizes"], dict[str, IntervalMatrix]] = lambda _: {}
     sequences: Mapping[str, str | None] = field(default_factory=dict)
+    label_size: Callable[[str, "Sizes", Setting], tuple[str, ...]] = lambda *_: ()
     check_givens: Callable[[Mapping[str, IntervalMatrix]], None] = lambda _: None
     find_missing: Callable[[Collection[str]], str | None] = lambda _: None
     relate_sizes: Callable[["Sizes"], None] = lambda _: None

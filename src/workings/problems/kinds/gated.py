@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from workings.problems.problem import Problem
 
 LSTM_GATES = {"i": "sigmoid", "f": "sigmoid", "g": "tanh", "o": "sigmoid"}
+_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 GRU_GATES = {"z": "sigmoid", "r": "sigmoid", "n": "tanh"}
 _ALIASES = {"g": "gc"}  # the candidate of an LSTM is g or c̃: its weights are W_g or W_c
 # Wrong orders of the gates: which are used as the forget, the input and the output gate.
@@ -519,6 +520,21 @@ def _make_gate_order(gates: Collection[str], *alternatives: str) -> Option:
     return Option(None, parse, alternatives=tuple(options))
 
 
+def _make_gate_labels(
+    gates: Collection[str], size_name: str
+) -> Callable[[str, Sizes, Setting], tuple[str, ...]]:
+    """Return a function that names the columns of gates that are side by side: i₁, i₂, f₁, …"""
+
+    def label(size: str, sizes: Sizes, setting: Setting) -> tuple[str, ...]:
+        if size != size_name:
+            return ()
+        units = range(1, sizes["h"] + 1)
+        order = setting.options["gates"] or gates
+        return tuple(f"{gate}{str(k).translate(_SUBSCRIPTS)}" for gate in order for k in units)
+
+    return label
+
+
 _JOINT_INPUT = make_convention(
     "h,x",
     "x,h",
@@ -535,6 +551,7 @@ LSTM = Kind(
     settings=(),
     options={"gates": _make_gate_order(LSTM_GATES, "ifog", "figo", "fiog"), **_GATE_OPTIONS},
     build=build_lstm_steps,
+    label_size=_make_gate_labels(LSTM_GATES, "4h"),
     part_name="t",
     make_constants=lambda sizes: make_initial_states(sizes, "h0", "c0"),
 )
@@ -564,6 +581,7 @@ GRU = Kind(
         **_GATE_OPTIONS,
     },
     build=build_gru_steps,
+    label_size=_make_gate_labels(GRU_GATES, "3h"),
     part_name="t",
     make_constants=lambda sizes: make_initial_states(sizes, "h0"),
 )

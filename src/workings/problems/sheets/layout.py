@@ -16,7 +16,11 @@ from workings.problems.sheets.printed_sheet import (
     PrintedSheet,
     PrintedStep,
 )
-from workings.problems.sheets.rounded_solution import format_shortest, solve_rounded
+from workings.problems.sheets.rounded_solution import (
+    format_shortest,
+    format_step,
+    solve_rounded,
+)
 from workings.problems.sheets.sheet import Exercise, Sheet, format_size
 from workings.problems.solution import (
     format_step_title,
@@ -99,7 +103,7 @@ def _make_printed_steps(exercise: Exercise, sheet: Sheet) -> list[PrintedStep]:
         if planted is not None:
             claim = planted.claims[step.key]
             claimed = np.array([[float(text) for text in row] for row in claim])
-            texts = format_shortest(claimed, decimals)
+            texts = format_step(step, claimed, decimals, format_shortest)
         panel = _make_step_panel(problem, step, texts)
         exact = problem.orient(problem.exact_matrices[step.key].mid)
         height, width = exact.shape
@@ -108,7 +112,7 @@ def _make_printed_steps(exercise: Exercise, sheet: Sheet) -> list[PrintedStep]:
             PrintedStep(
                 step.key,
                 panel,
-                format_shortest(exact, decimals),
+                format_step(step, exact, decimals, format_shortest),
                 tolerances[step.key],
                 [solution.cell_formula(step.key, row, column) for row, column in cells],
                 step.key in asked,
@@ -137,9 +141,9 @@ def _make_printed_mistake(
     problem: Problem, decimals: int, planted_mistake: PlantedMistake
 ) -> PrintedMistake:
     row, column = planted_mistake.cell
-    exact = format_shortest(
-        problem.orient(problem.exact_matrices[planted_mistake.key].mid), decimals
-    )
+    step = problem.get_step(planted_mistake.key)
+    matrix = problem.orient(problem.exact_matrices[step.key].mid)
+    exact = format_step(step, matrix, decimals, format_shortest)
     return PrintedMistake(
         planted_mistake.key,
         planted_mistake.step_title,

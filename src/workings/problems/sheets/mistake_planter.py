@@ -104,6 +104,8 @@ class MistakePlanter:
             numbers = [rng.choice(slips)] if slips else []
         else:
             numbers = list(_corrupt_number(name, value, places, _get_neighbors(matrix, i, j)))
+        if step.labels:  # only another of the words
+            numbers = [number for number in numbers if number in range(1, len(step.labels) + 1)]
         for number in numbers:
             if format_fixed(number, places) != format_fixed(value, places):
                 wrong = matrix.copy()

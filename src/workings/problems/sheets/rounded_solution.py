@@ -8,6 +8,7 @@ import numpy as np
 
 from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds import Step
+from workings.problems.labels import get_label
 from workings.problems.ops import Env
 from workings.problems.problem import Problem
 from workings.problems.problem_file import format_claim_path, set_nested
@@ -54,9 +55,23 @@ def format_shortest(matrix: Floats, decimals: int) -> CellTexts:
 def make_answer_key(problem: Problem, decimals: int) -> dict[str, CellTexts]:
     """Return every asked step as text, computed exactly and rounded only for display."""
     return {
-        step.key: format_matrix(problem.orient(problem.exact_matrices[step.key].mid), decimals)
+        step.key: format_step(
+            step, problem.orient(problem.exact_matrices[step.key].mid), decimals, format_matrix
+        )
         for step in problem.asked_steps
     }
+
+
+def format_step(
+    step: Step,
+    matrix: Floats,
+    decimals: int,
+    format_numbers: Callable[[Floats, int], CellTexts],
+) -> CellTexts:
+    """Format the matrix of a step: its numbers, or the words that they stand for."""
+    if step.labels:
+        return [[get_label(float(value), step.labels) for value in row] for row in matrix]
+    return format_numbers(matrix, decimals)
 
 
 def solve_rounded(
