@@ -364,11 +364,11 @@ def _check_precise_claims(sheet_problem: SheetProblem, claim: Any) -> tuple[Repo
     it would count as following from it. One decimal less than the sheet asks for is accepted.
     """
     problem = Problem(**{**sheet_problem.table, "claim": claim})
-    shown = {step.key for step in problem.asked_steps}
+    stated = {step.key for step in problem.asked_steps}
     texts = {
         c.key: _get_claim_texts(problem, c)
         for c in problem.claims
-        if not c.reprint and c.key in shown
+        if not c.reprint and c.key in stated
     }
     coarse: list[str] = []
     while True:  # terminates: each iteration changes cells that are not changed again

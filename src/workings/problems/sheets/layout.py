@@ -39,7 +39,7 @@ def make_printed_sheet(sheet: Sheet) -> PrintedSheet:
     sizes = ", ".join(dict.fromkeys(format_size(plan) for plan in sheet.plans))
     return PrintedSheet(
         sheet.title,
-        f"{sizes} · {len(sheet.exercises)} problems · seed {sheet.seed}",
+        f"{sizes} · {_format_count(sheet)} · seed {sheet.seed}",
         _make_instructions(sheet),
         [_make_printed_problem(exercise, sheet) for exercise in sheet.exercises],
         sorted(sheet.mistake_names),
@@ -47,6 +47,11 @@ def make_printed_sheet(sheet: Sheet) -> PrintedSheet:
         sheet.questions.has_points,
         sheet.hides_formulas,
     )
+
+
+def _format_count(sheet: Sheet) -> str:
+    count = len(sheet.exercises)
+    return f"{count} problem{'s' if count > 1 else ''}"
 
 
 def _make_instructions(sheet: Sheet) -> list[str]:
@@ -96,7 +101,7 @@ def _make_printed_steps(exercise: Exercise, sheet: Sheet) -> list[PrintedStep]:
     """Return the steps: blank, or with the numbers of a solution with a mistake."""
     problem, planted, decimals = exercise.problem, exercise.planted_mistake, sheet.decimals
     tolerances = estimate_tolerances(problem, decimals)
-    asked, solution = sheet.get_asked_steps(exercise), problem.solve(decimals)
+    asked_steps, solution = sheet.get_asked_steps(exercise), problem.solve(decimals)
     steps = []
     for step in problem.asked_steps:
         texts = None
@@ -115,7 +120,7 @@ def _make_printed_steps(exercise: Exercise, sheet: Sheet) -> list[PrintedStep]:
                 format_step(step, exact, decimals, format_shortest),
                 tolerances[step.key],
                 [solution.cell_formula(step.key, row, column) for row, column in cells],
-                step.key in asked,
+                step.key in asked_steps,
                 sheet.questions.get_points(step.key),
             )
         )

@@ -74,10 +74,10 @@ def check_questions(questions: Questions, problems: Sequence[Problem]) -> None:
         for name in given:
             if name not in names:
                 raise UserError(f"{flag} {name!r:.40}: no such step: {did_you_mean(name, names)}")
-    asked = {key for problem in problems for key in questions.select_steps(problem)}
-    asked |= {_get_name(key) for key in asked}
+    asked_names = {key for problem in problems for key in questions.select_steps(problem)}
+    asked_names |= {_get_name(key) for key in asked_names}
     for name in questions.points:
-        if name not in asked:
+        if name not in asked_names:
             raise UserError(f"--points {name}: --steps does not ask for it")
     for problem in problems:
         if not questions.select_steps(problem):
