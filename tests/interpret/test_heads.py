@@ -17,7 +17,7 @@ from small_tasks import (
 
 from workings.data import CharacterTokenizer
 from workings.errors import UserError
-from workings.interpret import heads
+from workings.interpret import model_problem
 from workings.interpret.heads import problem_from_head, read_head, trace_head
 from workings.models.seq2seq import START
 from workings.problems import Problem
@@ -221,12 +221,12 @@ def test_problem_file_claims_the_models_numbers(monkeypatch):
         assert report.counts["wrong"] == 0
     with pytest.raises(UserError, match="39 tokens: a problem file has at most 32"):
         read_head(task, TEXT * 3, 1, 1).to_file()
-    monkeypatch.setattr(heads, "MAX_SIDE", 15)
+    monkeypatch.setattr(model_problem, "MAX_SIDE", 15)
     with pytest.raises(UserError, match="vectors of 16 numbers: a problem has at most 15"):
         read_head(task, TEXT, 1, 1)
     assert read_head(task, TEXT, 1, 1, projected=True).cell("mixed", 1, 1).value
     monkeypatch.undo()
-    monkeypatch.setattr(heads, "MAX_PROBLEM_BYTES", 1000)
+    monkeypatch.setattr(model_problem, "MAX_PROBLEM_BYTES", 1000)
     with pytest.raises(UserError, match=r"would have 0\.\d MB.*starts from Q, K and V"):
         read_head(task, TEXT, 1, 1).to_file()
 
@@ -283,7 +283,7 @@ def test_model_without_heads_is_refused(task, model_input):
 
 def test_different_mask_of_the_model_is_an_infinite_difference():
     head = read_head(language(), TEXT, 1, 1)
-    head.traced_steps["masked"][3, 1] = -math.inf
+    head.model_steps["masked"][3, 1] = -math.inf
     assert head.max_differences()["masked"] == math.inf
     assert head.cell("masked", 4, 2).model_values[0].difference == math.inf
     assert head.cell("masked", 4, 9).model_values[0].difference == 0

@@ -115,7 +115,7 @@ def test_keyboard_from_cell_to_working_to_work(visit: OpenPage, runs: dict[str, 
         page.keyboard.press(key)
     page.wait_for_function("() => location.hash.includes('row=5&column=3')")
     head = read_head(load(runs["gpt"]), TEXT, 2, 2)
-    weight = head.traced_steps["weights"][5, 3]
+    weight = head.model_steps["weights"][5, 3]
     assert readout(page).split() == ["i", "6", "→", "s", "4", f"{weight:.4f}", "pinned"]
     page.get_by_role("button", name="Show the working").press("Enter")
     page.wait_for_selector(".derivation")

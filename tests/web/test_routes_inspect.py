@@ -227,7 +227,7 @@ def test_heads_of_captioner(runs_client: TestClient, runs: dict[str, Path]) -> N
     body = {"part": "cross", "layer": 2, "head": 1}
     heatmap = inspect(runs_client, "/map", run="grids", scene=1, **body)
     head = read_head(task, pixels, 2, 1, part="cross", target=caption)
-    weights = head.traced_steps["weights"]
+    weights = head.model_steps["weights"]
     np.testing.assert_allclose(decode_numbers(heatmap), weights, atol=0.5e-4 + 1e-6)
     cell, _ = inspect(runs_client, "/working", run="grids", scene=1, **body, row=0, column=5)
     assert cell["working"]["text"] == head.cell("weights", 1, 6).to_dict()["working"]

@@ -48,6 +48,7 @@ VERBS = (
     "cells",
     "attention",
     "head",
+    "work",
     "gradients",
     "export",
     "import",

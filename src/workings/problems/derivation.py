@@ -14,7 +14,7 @@ import numpy as np
 from workings.display import Renderable
 from workings.errors import UserError
 from workings.problems.check import Report
-from workings.problems.intervals import Bools, IntervalMatrix
+from workings.problems.intervals import Bools, Floats, IntervalMatrix
 from workings.problems.judging import CheckedStep
 from workings.problems.kinds import Step
 from workings.problems.notation import Formula, Notation, TextNotation
@@ -25,6 +25,7 @@ from workings.problems.ops import (
     Masking,
     Normalization,
     Scaling,
+    format_call,
     format_symbol,
     get_matrix,
 )
@@ -177,8 +178,8 @@ class _CellDeriver:
     def expand(self) -> tuple[Sequence[str], Sequence[SumLine], Formula]:
         """Return header and lines of the sum, empty for other operations, and the arithmetic."""
         op = self.step.op
-        if isinstance(op, Linear) and len(op.pairs) == 1 and op.function == "none":
-            return self._expand_product(op)
+        if isinstance(op, Linear):
+            return self._expand_products(op)
         if (
             isinstance(op, Normalization)
             and op.normalizer == "softmax"
@@ -193,43 +194,63 @@ class _CellDeriver:
     def _format_working(self, n: Notation) -> str:
         return Solution(self.problem, n.decimals).cell(self.step.key, *self.position, n)
 
-    def _expand_product(self, op: Linear) -> tuple[Sequence[str], Sequence[SumLine], Formula]:
-        """Expand a row times a column; the largest products come first."""
-        env, ((left, right),) = self.problem.exact_matrices, op.pairs
-        rows = get_matrix(env, left).mid
-        a = rows[self.i if len(rows) > 1 else 0]  # a single row is broadcast
-        b = get_matrix(env, right).mid[:, self.j]
+    def _expand_products(self, op: Linear) -> tuple[Sequence[str], Sequence[SumLine], Formula]:
+        """Expand rows times columns; the largest products come first."""
+        env = self.problem.exact_matrices
+        a = np.concatenate([self._get_factors(left) for left, _ in op.pairs])
+        b = np.concatenate([get_matrix(env, right).mid[:, self.j] for _, right in op.pairs])
         bias = None if op.bias is None else float(env[op.bias].mid[0, self.j])
         products = a * b
         order = np.argsort(-np.abs(products), kind="stable")
         largest, others = order[: self.top].tolist(), order[self.top :]
         rest = float(products[others].sum())
-        names = self._get_term_names(left, len(a))
+        names = self._list_term_names(op)
         lines = [SumLine(names[k], (a[k], b[k], products[k])) for k in largest]
         if len(others):
             lines.append(SumLine(f"{REMAINDER_LABEL} {len(others)}", (None, None, rest)))
         if bias is not None:
             lines.append(SumLine(f"+ {op.bias}[{self.j + 1}]", (None, None, bias)))
-        lines.append(SumLine("sum", (None, None, self.value)))
+        total = float(products.sum()) + (bias or 0.0)
+        lines.append(SumLine("sum", (None, None, total)))
+        if op.function != "none":
+            lines.append(SumLine(f"{op.function}(sum)", (None, None, self.value)))
 
         def working(n: Notation) -> str:
             terms = [n.product(n.factor(float(a[k])), n.factor(float(b[k]))) for k in largest]
             terms += [n.factor(rest)] if len(others) else []
             terms += [n.factor(bias)] if bias is not None else []
             name = format_cell_name(n, self.step, *self.position)
-            return n.equals(name, n.total(terms), n.number(self.value))
+            return n.equals(name, format_call(n, op.function, n.total(terms)), n.number(self.value))
 
-        term_label = "token" if self._sums_over_tokens(left) else "column"
+        return self._make_product_header(op), lines, working
+
+    def _get_factors(self, left: str) -> Floats:
+        """Return the row of a left factor; a single row is broadcast."""
+        rows = get_matrix(self.problem.exact_matrices, left).mid
+        factors: Floats = rows[self.i if len(rows) > 1 else 0]
+        return factors
+
+    def _list_term_names(self, op: Linear) -> list[str]:
+        """Return the names of the terms, with the matrix if there are several."""
+        parts = [
+            (left, self._get_term_names(left, len(self._get_factors(left)))) for left, _ in op.pairs
+        ]
+        if len(parts) == 1:
+            return parts[0][1]
+        return [f"{_format_plain_key(left)} {name}" for left, names in parts for name in names]
+
+    def _make_product_header(self, op: Linear) -> Sequence[str]:
+        if len(op.pairs) > 1:
+            return ("input", "value", "weight", "product")
         named = resolve_aliases(op, self.problem)
         assert isinstance(named, Linear)
         ((left, right),) = named.pairs
-        header = (
-            term_label,
+        return (
+            "token" if self._sums_over_tokens(op.pairs[0][0]) else "column",
             f"{_format_plain_key(left)}[{self.i + 1}]",
             self._format_second_factor(right),
             "product",
         )
-        return header, lines, working
 
     def _format_second_factor(self, key: str) -> str:
         """Format the second factor: a row of K if it is transposed, otherwise a column."""
