@@ -66,7 +66,7 @@ def test_neuron_is_a_dot_product_and_its_output_a_share_of_the_layer() -> None:
     for unit in range(1, block.inner.out_features + 1):
         solution = work_part(task, TEXT, f"neuron,2,{unit},5").problem.solve()
         weight, bias = block.inner.weight[unit - 1], block.inner.bias[unit - 1]
-        hidden = x @ weight.detach().double().numpy() + float(bias)
+        hidden = x @ weight.detach().double().numpy() + float(bias.detach())
         assert solution["activated"][0, 0] == pytest.approx(max(hidden, 0), abs=1e-9)
         total = total + solution["output"][0]
     np.testing.assert_allclose(total, output, atol=1e-5)
@@ -75,7 +75,7 @@ def test_neuron_is_a_dot_product_and_its_output_a_share_of_the_layer() -> None:
 @pytest.mark.parametrize("time", [1, 2, 7])
 def test_lstm_cell_is_torchs_cell(time: int) -> None:
     task = recurrent_task()
-    part = work_part(task, TEXT, f"lstm,1,{time}")
+    part = work_part(task, TEXT, f"cell,1,{time}")
     assert max(part.max_differences().values()) < 1e-6
     layer = task.model.recurrent.layers[0][0].layer
     ids = torch.tensor([task.tokenizer.encode(TEXT)[:time]])
@@ -113,12 +113,13 @@ def test_gradient_of_classifier_and_translator() -> None:
         for label in classifier.labels
     )
     assert a.problem.solve()["dW"][0, 0] * b.problem.solve()["dW"][0, 0] < 0  # p − y
-    part = work_part(translation_task(WORDS), "a good film", "gradient,head,1,2", target="bad film")
+    at = "gradient,decoder.0.feed_forward.outer,1,2"
+    part = work_part(translation_task(WORDS), "a good film", at, target="bad film")
     assert part.max_differences()["dW"] < 1e-6
 
 
 def test_cell_shows_the_largest_terms_and_the_models_number() -> None:
-    part = work_part(recurrent_task(), TEXT, "lstm,1,3", top=3)
+    part = work_part(recurrent_task(), TEXT, "cell,1,3", top=3)
     cell = part.cell("f.1", 1, 2)
     assert [line.name for line in cell.lines][-2:] == ["sum", "sigmoid(sum)"]
     assert cell.lines[-1].numbers[2] == pytest.approx(cell.value)
@@ -135,14 +136,14 @@ def test_texts_say_both_numbers_and_their_difference() -> None:
 @pytest.mark.parametrize(
     ("at", "message"),
     [
-        ("nerve,1,2", "--at 'nerve': did you mean 'neuron'"),
+        ("nerve,1,2", "--at 'nerve': expected one of neuron, norm, cell, gradient"),
         ("neuron,1", "--at neuron,1: expected neuron,LAYER,UNIT"),
         ("neuron,1,x", "--at neuron,1,x: expected neuron,LAYER,UNIT"),
         ("neuron,9,1", "feed-forward layer 9: the model has 2: blocks.0.feed_forward"),
         ("neuron,1,999", "neuron 999: there are 64"),
         ("neuron,1,1,99", "token 99: there are 12"),
         ("norm,99", "layer norm 99: the model has 5"),
-        ("lstm,1", "this model has no LSTM layer"),
+        ("cell,1", "this model has no LSTM or RNN layer"),
         ("gradient,head", "--at gradient,head: expected gradient,LAYER,ROW,COLUMN"),
         ("gradient,hed,1,1", "--at gradient,hed: no such linear layer: did you mean 'head'"),
         ("gradient,head,1,1", "head shares its weights with embedding"),
@@ -167,5 +168,5 @@ def test_models_without_such_a_part_are_refused() -> None:
         work_part(character_task(), "t", "norm,1")
     with pytest.raises(UserError, match="--target is for a classifier or translator"):
         work_part(character_task(), TEXT, "norm,1", target="x")
-    with pytest.raises(UserError, match="did you mean"):
+    with pytest.raises(UserError, match="--target c: expected one of a, b"):
         work_part(classification_task(WORDS), "a film", "norm,1", target="c")

@@ -4,8 +4,8 @@
 left out is the last:
 
 neuron,LAYER,UNIT,TOKEN (a neuron of a feed-forward layer); norm,NUMBER,TOKEN (a layer norm);
-lstm,LAYER,TIME (an LSTM cell at one time step); gradient,LAYER,ROW,COLUMN (the gradient of the loss
-with respect to one weight of a linear layer, by its name).
+cell,LAYER,TIME (a cell of an LSTM or RNN at one time step); gradient,LAYER,ROW,COLUMN (the gradient
+of the loss with respect to one weight of a linear layer, by its name).
 
 For attention heads, see `workings head`.
 """
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--at",
         required=True,
         metavar="PART,N,…",
-        help="the part, like neuron,1,5 or norm,2,3 or lstm,1,4 or gradient,head,1,2",
+        help="the part, like neuron,1,5 or norm,2,3 or cell,1,4 or gradient,head,1,2",
     )
     parser.add_argument(
         "--target",

@@ -23,13 +23,16 @@ from workings.tasks.base import Task
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
-_LSTM_TAPS = {
-    "i": "input",
-    "f": "forget",
-    "g": "candidate",
-    "o": "output",
-    "c": "cell",
-    "h": "hidden",
+_CELL_TAPS = {
+    "lstm": {
+        "i": "input",
+        "f": "forget",
+        "g": "candidate",
+        "o": "output",
+        "c": "cell",
+        "h": "hidden",
+    },
+    "rnn": {"h": "hidden"},
 }
 
 
@@ -180,16 +183,16 @@ def work_norm(model_pass: ModelPass, *arguments: str) -> ModelProblem:
     )
 
 
-def work_lstm(model_pass: ModelPass, *arguments: str) -> ModelProblem:
-    """Return the cell of an LSTM at one time step, from the states before it."""
+def work_cell(model_pass: ModelPass, *arguments: str) -> ModelProblem:
+    """Return the cell of an LSTM or RNN at one time step, from the states before it."""
     layer, time = _read_numbers(arguments, 2, optional=1)
     cells = {
         path: module
         for path, module in _find_modules(model_pass.model, RecurrentLayer).items()
-        if module.cell == "lstm" and not module.reverse
+        if module.cell in _CELL_TAPS and not module.reverse
     }
-    path, module = _choose(cells, layer, "LSTM layer")
-    recorded = model_pass.record(path, taps=True)
+    path, module = _choose(cells, layer, "LSTM or RNN layer")
+    recorded, taps = model_pass.record(path, taps=True), _CELL_TAPS[module.cell]
     t = _check_range("time", time, len(recorded.trace.steps(f"{path}.hidden")))
     x, name = _select_position(_to_rows(recorded.inputs), t + 1, model_pass)
 
@@ -200,15 +203,17 @@ def work_lstm(model_pass: ModelPass, *arguments: str) -> ModelProblem:
         to_numpy(getattr(module.layer, f"{parameter}_l0"))
         for parameter in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     )
-    given = {"X": x, "W_x": w_x.T, "W_h": w_h.T, "b": (b_x.astype(np.float64) + b_h)[None]}
+    w_x_name, w_h_name = ("W_x", "W_h") if module.cell == "lstm" else ("W_xh", "W_hh")
+    given = {"X": x, w_x_name: w_x.T, w_h_name: w_h.T, "b": (b_x.astype(np.float64) + b_h)[None]}
     if t:
-        given |= {"h0": read("hidden", t - 1), "c0": read("cell", t - 1)}
+        states = {state: taps[state] for state in ("h", "c") if state in taps}
+        given |= {f"{state}0": read(tap, t - 1) for state, tap in states.items()}
     return _build(
         f"{path} at time {t + 1}, “{name}”",
-        {"kind": "lstm", "tokens": [name]},
+        {"kind": module.cell, "tokens": [name]},
         given,
-        {f"{step}.1": read(tap, t) for step, tap in _LSTM_TAPS.items()},
-        "h0 and c0 are the states before this token." if t else "",
+        {f"{step}.1": read(tap, t) for step, tap in taps.items()},
+        "It starts from the state after the token before." if t else "",
     )
 
 
@@ -260,6 +265,6 @@ def _has_weight(module: nn.Module, weight: Tensor) -> bool:
 PARTS: dict[str, tuple[Callable[..., ModelProblem], str]] = {
     "neuron": (work_neuron, "LAYER,UNIT or LAYER,UNIT,TOKEN"),
     "norm": (work_norm, "NUMBER or NUMBER,TOKEN"),
-    "lstm": (work_lstm, "LAYER or LAYER,TIME"),
+    "cell": (work_cell, "LAYER or LAYER,TIME"),
     "gradient": (work_gradient, "LAYER,ROW,COLUMN, with the name of a linear layer like head"),
 }
