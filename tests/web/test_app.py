@@ -16,6 +16,10 @@ from starlette.testclient import TestClient
 
 from workings import Problem
 from workings.problems.notation import format_decimal, typeset
+from workings.problems.sheets import make_sheet
+from workings.problems.sheets.sheet_kinds import SHEET_KINDS
+from workings.web.problem_views import build_solution_view
+from workings.web.requests import ProblemTable
 
 LECTURES = sorted((Path(__file__).parents[2] / "lectures").glob("*.toml"))
 Table = dict[str, Any]
@@ -211,8 +215,6 @@ def test_exported_problem_is_the_same_problem(client: TestClient, file: Path) ->
 
 
 def test_sheet_equals_library(client: TestClient) -> None:
-    from workings.problems.sheets import make_sheet
-
     body = {"kind": "masked", "count": 2, "seed": 7}
     views = client.post("/api/make", json=body).json()
     sheet = make_sheet("masked", (3, 3), 2, 7)
@@ -396,3 +398,50 @@ def test_page_size(client: TestClient) -> None:
             names += re.findall(r'"\./([\w.]+)"', client.get(f"/page/{name}").text)
     assert {"app.js", "work.js", "check.js", "page.css"} <= seen
     assert sum(len(client.get(f"/page/{name}").content) for name in seen) < 300_000
+
+
+@pytest.mark.parametrize("name", SHEET_KINDS)
+def test_every_kind_of_the_menu_opens_and_shows_all_its_cells(
+    client: TestClient, name: str
+) -> None:
+    kinds = {kind["name"]: kind for kind in client.get("/api/kinds").json()}
+    assert kinds[name]["title"] == SHEET_KINDS[name].title
+    body = {"kind": name, "level": 1, "count": 1, "seed": 4}
+    (exercise,) = client.post("/api/make", json=body).json()
+    table = exercise["table"]
+    solution = client.post("/api/work", json={"table": table}).json()
+    problem = make_sheet(name, count=1, seed=4, level=1).exercises[0].problem
+    assert [step["key"] for step in solution["steps"]] == problem.solve().keys()
+    step = solution["steps"][-1]
+    rows, columns = len(step["texts"]), len(step["texts"][0])
+    cell = {"key": step["key"], "row": rows - 1, "column": columns - 1}
+    working = client.post("/api/cell", json={"table": table, **cell}).json()
+    assert working["working"]["text"] == problem.solve().cell(step["key"], rows, columns)
+    report = client.post("/api/check", json={"table": table})
+    assert [step["key"] for step in report.json()["open_steps"]] == problem.solve().keys()
+    toml = client.post("/api/export", json={"table": table, "file_format": "toml"}).text
+    assert Problem.from_toml(toml).solve().keys() == problem.solve().keys()
+
+
+def test_gradients_are_marked_as_backward() -> None:
+    problem = Problem(
+        kind="linear_gradient", given={"X": [[1, 2]], "W": [[1, 0], [2, 1]], "dY": [[1, 1]]}
+    )
+    view = build_solution_view(problem, 3)
+    marked = {matrix.key for matrix in (*view.given, *view.steps) if matrix.is_backward}
+    assert marked == {"dY", "dX", "dW"}
+    attention = build_solution_view(Problem(X=[[1, 2], [3, 1]]), 3)
+    assert not any(matrix.is_backward for matrix in (*attention.given, *attention.steps))
+
+
+def test_implied_states_can_be_added() -> None:
+    problem = Problem(kind="rnn", given={"X": [[1]], "W_xh": [[1]], "W_hh": [[0.5]]})
+    assert build_solution_view(problem, 3).absent["h0"] == [["0"]]
+    assert "h0" not in ProblemTable.from_problem(problem).given
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 3000])
+def test_options_that_are_not_json_are_one_line_errors(client: TestClient, text: str) -> None:
+    table = {"kind": "rnn", "options": {"activation": text}, "given": {"X": [[1]]}}
+    answer = client.post("/api/work", json={"table": table})
+    assert error_of(answer) == "options.activation: expected JSON"

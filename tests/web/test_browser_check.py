@@ -67,7 +67,7 @@ def test_pasted_slide_is_checked(visit: OpenPage) -> None:
 
 
 def test_sheet_is_answered_with_hints(visit: OpenPage) -> None:
-    problem = make_sheet("masked", (3, 3), 3, 1).exercises[0].problem
+    problem = make_sheet("masked", count=3).exercises[0].problem
     page = visit("#check")
     choose_lecture(page, "L2-self", ".finding")  # its steps have the same sizes but other formulas
     page.get_by_role("button", name="Problem sheet").click()

@@ -17,6 +17,8 @@ from pages import (
 )
 
 from workings import Problem
+from workings.problems.sheets import make_sheet
+from workings.problems.sheets.sheet_kinds import SHEET_KINDS
 
 LECTURES = Path(__file__).parents[2] / "lectures"
 
@@ -180,3 +182,52 @@ def test_custom_mask_is_restored_from_address(visit: OpenPage, problem: str, key
     page = visit(f"#work?{problem}")
     page.wait_for_selector("figure[data-key=mask]")
     assert page.locator(f'figure[data-key^="{key}"]').count()
+
+
+def test_menu_opens_a_problem_of_any_kind(visit: OpenPage) -> None:
+    page = visit()
+    page.get_by_role("button", name="New problem…").click()
+    menu = page.get_by_role("dialog", name="Kinds of problem")
+    menu.wait_for()
+    names = [item.get_attribute("data-kind") for item in menu.locator("li button").all()]
+    assert names == list(SHEET_KINDS)
+    assert menu.locator("[data-kind=self] .box").all_inner_texts() == SHEET_KINDS[
+        "self"
+    ].picture.split(" → ")
+    menu.locator("[data-kind=lstm]").click()
+    page.wait_for_selector('figure[data-key="h.1"]')
+    problem = make_sheet("lstm", count=1, seed=1).exercises[0].problem
+    assert read_matrix(page, "h.1") == format_matrix(problem, "h.1")
+    lefts = [
+        page.locator(f'figure[data-key="{key}"] tbody').bounding_box()["x"]
+        for key in ("W_x", "i.1", "c.1")
+    ]
+    assert lefts == sorted(lefts)  # time runs from left to right
+    locate_cell(page, "c.1", 0, 1).hover()
+    page.wait_for_selector(".dock .formula")
+    assert page.locator(".dock .formula").get_attribute("aria-label") == problem.solve().cell(
+        "c.1", 1, 2
+    )
+
+
+def test_gradients_run_back_in_another_color(visit: OpenPage) -> None:
+    given = "given.X=1,2;0,1&given.W=1,0;2,1&given.b=0,1&given.dY=1,-1;2,0.5"
+    page = visit(f"#work?kind=linear_gradient&opt.activation=%22relu%22&{given}")
+    page.wait_for_selector('figure[data-key="dW"]')
+    backward = page.locator(".backward figure").all()
+    keys = [figure.get_attribute("data-key") for figure in backward]
+    assert {"dY", "dX", "dW", "db"} <= set(keys)
+    assert "Y" not in keys
+    x = {
+        key: page.locator(f'figure[data-key="{key}"] tbody').bounding_box()["x"]
+        for key in ("dY", "dW")
+    }
+    assert x["dW"] < x["dY"]
+    color, plain = (
+        page.locator(f".line{kind}").first.evaluate("path => getComputedStyle(path).stroke")
+        for kind in (".gradient", ":not(.gradient)")
+    )
+    assert color != plain
+    page.get_by_label("activation").fill("tanh")
+    page.get_by_label("activation").press("Enter")
+    page.wait_for_function("() => location.hash.includes('opt.activation=%22tanh%22')")

@@ -22,10 +22,21 @@ _SERIES_COLORS = {
         "#61acfd", "#e78535", "#96d1ac", "#9272b9", "#e05768", "#b4e7fd", "#f0e088", "#ca90ae",
     ),
 }  # fmt: skip
-# Violet, teal and gold: distinct in color-blind vision, too, and not the blue and orange of signs.
+# Violet, teal, gold and red: distinct in color-blind vision, too, and not the blue and orange of
+# signs.
 ROLE_COLORS = {
-    "light": {"query": "#6b2fa8", "key": "#00766c", "value": "#8f6200"},
-    "dark": {"query": "#c4a3f5", "key": "#5fd0c1", "value": "#e3bb57"},
+    "light": {
+        "query": "#6b2fa8",
+        "key": "#00766c",
+        "value": "#8f6200",
+        "gradient": "#880022",
+    },
+    "dark": {
+        "query": "#c4a3f5",
+        "key": "#5fd0c1",
+        "value": "#e3bb57",
+        "gradient": "#ee5555",
+    },
 }
 _ZERO_COLOR = {"light": (0.985, 0.0), "dark": (0.255, 0.0)}  # lightness, chroma
 _RAMP_END = {"light": (0.56, 0.15), "dark": (0.8, 0.13)}

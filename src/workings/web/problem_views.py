@@ -51,9 +51,16 @@ def build_solution_view(
         sizes=_list_dimensions(problem),
         heads=_head_counts(sizes) if "heads" in problem.kind.settings else [],
         settings=list(problem.kind.settings),
+        options=list(problem.kind.options),
         mask=None if mask is None else format_as_given(problem.orient(mask)),
         milliseconds=1000 * (perf_counter() - start),
     )
+
+
+def list_given_names(problem: Problem) -> list[str]:
+    """Return the matrices that the problem itself gives, without implied ones such as h0 = 0."""
+    given = problem.table.get("given", {})
+    return [name for name in problem.kind.matrices if name in given]
 
 
 def build_given_views(problem: Problem, panels: list[Panel]) -> list[responses.MatrixView]:
@@ -97,7 +104,23 @@ def build_matrix_view(
         largest=typeset(format_decimal(max_abs, decimals)),
         part=step.part_index if step else None,
         sources=_list_sources(problem, step, visible) if step else [],
+        is_backward=key in find_backward_keys(problem),
     )
+
+
+def find_backward_keys(problem: Problem) -> frozenset[str]:
+    """Return the gradients of a problem, dX for X, and the steps that are computed from them."""
+    names = {*problem.kind.matrices, *(step.name.rpartition(".")[2] for step in problem.steps)}
+
+    def is_gradient(name: str) -> bool:
+        return name[:1] == "d" and (name[1:] in names or name[1:2].isupper())
+
+    backward = {name for name in problem.given if is_gradient(name)}
+    for step in problem.steps:
+        sources = {key.removesuffix("ᵀ") for key in step.op.sources()}
+        if is_gradient(step.name.rpartition(".")[2]) or sources & backward:
+            backward.add(step.key)
+    return frozenset(backward)
 
 
 def build_substitution(
@@ -218,7 +241,7 @@ def _head_counts(sizes: dict[str, int]) -> list[int]:
 
 def _list_optional_matrices(problem: Problem) -> dict[str, responses.Cells]:
     """Return the matrices that can be added, with numbers that change no result."""
-    matrices, given = dict[str, responses.Cells](), problem.given
+    matrices, given = dict[str, responses.Cells](), list_given_names(problem)
     for name, (rows, columns) in problem.kind.matrices.items():
         is_unused = name in {f"W_{result}" for result in ("Q", "K", "V") if result in given}
         if name in given or name in ("X", "Q", "K", "V") or is_unused:

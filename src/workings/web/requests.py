@@ -1,5 +1,6 @@
 """The request bodies of the API, with limits; a problem is sent and returned as the same table."""
 
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeAlias
@@ -9,12 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from workings.errors import UserError, truncate
 from workings.plain_text import to_one_line
 from workings.problems import Problem
-from workings.problems.derivation import list_shown_matrices
 from workings.problems.documents.matrices import parse_matrix
 from workings.problems.kinds import KINDS, Setting
 from workings.problems.numbers import transpose_rows
 from workings.problems.problem_file import format_claim_path
-from workings.web.problem_views import MAX_SIDE, format_as_given
+from workings.web.problem_views import MAX_SIDE, format_as_given, list_given_names
 
 MAX_TEXT_LENGTH = 400_000  # characters of a document
 MAX_WORK_CELLS, MAX_CHECK_CELLS = 500_000, 100_000
@@ -31,6 +31,7 @@ RunName: TypeAlias = Annotated[str, Field(max_length=300)]  # name of a folder, 
 TokenText: TypeAlias = Annotated[str, Field(max_length=20_000)]
 TokenTexts: TypeAlias = Annotated[list[TokenText], Field(max_length=MAX_SIDE)]
 Count: TypeAlias = Annotated[int, Field(ge=1, le=MAX_SIDE)]
+OptionText: TypeAlias = Annotated[str, Field(max_length=4_000)]  # JSON: each kind has its own
 Decimals: TypeAlias = Annotated[int, Field(ge=0, le=15)]
 
 
@@ -51,7 +52,8 @@ class ClaimTable(RequestModel):
 class ProblemTable(RequestModel):
     """A problem as the page edits it: the fields of its file; claims have keys like `scores.2`.
 
-    Without a declared convention, `vectors` is empty, and a setting is left out.
+    Without a declared convention, `vectors` is empty, and a setting is left out. `options` are the
+    settings that only its kind has, as JSON.
     """
 
     title: Annotated[str, Field(max_length=2_000)] = ""
@@ -61,6 +63,7 @@ class ProblemTable(RequestModel):
     tokens: TokenTexts | None = None
     context_tokens: TokenTexts | None = None
     settings: dict[Name, Name | int | Finite | RowsInput] = Field(default={}, max_length=20)
+    options: dict[Name, OptionText] = Field(default={}, max_length=20)
     given: dict[Name, MatrixInput] = Field(default={}, max_length=40)
     claims: list[ClaimTable] = Field(default=[], max_length=200, fail_fast=True)
 
@@ -69,8 +72,7 @@ class ProblemTable(RequestModel):
         """Return the table of a problem; raise a `UserError` if it exceeds the page's limits."""
         given: dict[str, Any] = {
             name: format_as_given(problem.orient(problem.given[name].mid))
-            for name in list_shown_matrices(problem)
-            if name in problem.given
+            for name in list_given_names(problem)
         }
         try:
             return cls(
@@ -81,6 +83,7 @@ class ProblemTable(RequestModel):
                 tokens=problem.tokens,
                 context_tokens=problem.context_tokens,
                 settings=_collect_settings(problem),
+                options=_collect_options(problem),
                 given=given,
                 claims=[
                     ClaimTable(
@@ -155,10 +158,30 @@ def _collect_settings(problem: Problem) -> dict[str, Any]:
         elif name == "mask":
             value = "none" if value is None else format_as_given(problem.orient(value))
         settings[name] = value
-    for name, option in problem.kind.options.items():
-        if setting.options[name] != option.default:
-            settings[name] = setting.options[name]
     return settings
+
+
+def _collect_options(problem: Problem) -> dict[str, str]:
+    """Return the options that the table of a problem sets, as JSON."""
+    fields = {**problem.table.get("given", {}), **problem.table}
+    return {
+        name: json.dumps(fields[name], ensure_ascii=False)
+        for name in problem.kind.options
+        if name in fields
+    }
+
+
+def read_options(options: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of options; raise a `UserError` for one that is not JSON."""
+    values = {}
+    for name, text in options.items():
+        if name in _PROBLEM_FIELDS:
+            raise UserError(f"options.{name}: {name} is a field of the table, not an option")
+        try:
+            values[name] = json.loads(text)
+        except (ValueError, RecursionError):
+            raise UserError(f"options.{to_one_line(name)}: expected JSON") from None
+    return values
 
 
 def _transpose_claim(problem: Problem, numbers: list[list[Any]]) -> list[list[Any]]:
@@ -202,11 +225,15 @@ class TextRequest(RequestModel):
 
 
 class SheetRequest(RequestModel):
-    """The options of a problem sheet; few problems, because the page waits for them."""
+    """The options of a problem sheet; few problems, because the page waits for them.
+
+    Without both sizes, they are those that suit the kind.
+    """
 
     kind: Name
-    tokens: Annotated[int, Field(ge=1, le=6)] = 3
-    width: Annotated[int, Field(ge=1, le=8)] = 3
+    tokens: Annotated[int, Field(ge=1, le=99)] | None = None
+    width: Annotated[int, Field(ge=1, le=99)] | None = None
+    level: Annotated[int, Field(ge=1, le=3)] = 2
     count: Annotated[int, Field(ge=1, le=6)] = 3
     seed: Annotated[int, Field(ge=0, le=2**31)] = 1
     decimals: Annotated[int, Field(ge=1, le=6)] = 3
@@ -228,6 +255,7 @@ def _parse_problem(table: str) -> Problem:
     for name in ("tokens", "context_tokens"):
         if getattr(body, name) is not None:
             fields[name] = getattr(body, name)
+    fields |= read_options(body.options)
     fields |= {"given": body.given_rows(), "claim": body.nested_claims()}
     _check_sizes(body.settings)
     problem = Problem(**fields)

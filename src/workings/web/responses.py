@@ -45,6 +45,17 @@ class MatrixView:
     largest: str
     part: int | None = None
     sources: list[str] = field(default_factory=list)
+    is_backward: bool = False  # a gradient, or computed from one
+
+
+@dataclass
+class KindView:
+    """A kind of problem in the menu: its family, its title and its computation on one line."""
+
+    name: str
+    family: str
+    title: str
+    picture: str
 
 
 @dataclass
@@ -71,6 +82,7 @@ class SolutionView:
     sizes: list[ResizableDimension]
     heads: list[int]
     settings: list[str]
+    options: list[str]  # settings that only this kind has
     mask: Cells | None
     milliseconds: float
 

@@ -15,6 +15,7 @@ from workings.problems.documents.problem_text import parse_problem_text
 from workings.problems.problem_file import format_toml
 from workings.problems.sheets import make_sheet
 from workings.problems.sheets.layout import make_printed_sheet
+from workings.problems.sheets.sheet_kinds import SHEET_FAMILIES
 from workings.web import problem_views, report_views, requests, responses
 from workings.web.requests import ProblemTable
 from workings.web.standalone_page import page
@@ -89,6 +90,15 @@ def add_problem_routes(app: FastAPI) -> None:
         """Parse a problem from the text of a problem file or of a slide."""
         return ProblemTable.from_problem(_check_size(_parse_document(body.text)))
 
+    @app.get("/api/kinds")
+    def list_kinds() -> list[responses.KindView]:
+        """List the kinds of problem that can be made, by family."""
+        return [
+            responses.KindView(kind.name, family, kind.title, kind.picture)
+            for family, kinds in SHEET_FAMILIES.items()
+            for kind in kinds
+        ]
+
     @app.get("/api/lectures")
     def list_lectures() -> dict[str, str]:
         """List the worked examples of the lecture notes: their titles by name."""
@@ -119,11 +129,15 @@ def get_lecture(name: str) -> Problem:
 
 
 def _build_exercises(request: requests.SheetRequest) -> list[ExerciseView]:
+    size = None
+    if request.tokens is not None and request.width is not None:
+        size = (request.tokens, request.width)
     sheet = make_sheet(
         request.kind,
-        (request.tokens, request.width),
+        size,
         request.count,
         request.seed,
+        level=request.level,
         decimals=request.decimals,
         vectors=request.vectors,
     )
@@ -165,7 +179,7 @@ def _problem_fields(table: ProblemTable, problem: Problem) -> dict[str, Any]:
     fields |= {name: value for name in ("vectors", "rounded") if (value := getattr(table, name))}
     settings = {k: v for k, v in table.settings.items() if k not in problem.kind.matrices}
     given_settings = {k: settings.pop(k) for k in ("count", "width", "base") if k in settings}
-    fields |= settings
+    fields |= {**settings, **requests.read_options(table.options)}
     for name in ("tokens", "context_tokens"):
         if getattr(table, name) is not None:
             fields[name] = getattr(table, name)

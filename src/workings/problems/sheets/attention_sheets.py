@@ -224,7 +224,7 @@ ATTENTION_SHEETS = (
         _SELF_ATTENTION,
         name="cross",
         title="Cross-attention",
-        picture="X → Q, context → K, V; Q Kᵀ / √d_k → softmax → · V",
+        picture="X, context → Q, K, V → Q Kᵀ / √d_k → softmax → · V",
         options={
             **_QUERY_OPTIONS,
             "context": SizeOption(lambda tokens, _: tokens, maximum=MAX_TOKENS),

@@ -1,7 +1,7 @@
 """The kinds of sheet.
 
 To add one, declare a `SheetKind` in the file of its family (or a new file, for a new family) and
-put it in the family's tuple, which is registered below. It needs
+put it in the family's tuple, which is registered in `SHEET_FAMILIES`. It needs
 
 - `draw(rng, plan)`: the given matrices by name, vectors as rows, with numbers that are pleasant at
   every step: short decimals, no saturated softmax or sigmoid, no two inputs alike. `sampling.py`
@@ -21,6 +21,11 @@ from workings.problems.sheets.layer_sheets import LAYER_SHEETS
 from workings.problems.sheets.recurrent_sheets import RECURRENT_SHEETS
 from workings.problems.sheets.sheet_kind import SheetKind
 
+SHEET_FAMILIES: dict[str, tuple[SheetKind, ...]] = {
+    "Attention": ATTENTION_SHEETS,
+    "Layers": LAYER_SHEETS,
+    "Recurrent networks": RECURRENT_SHEETS,
+}
 SHEET_KINDS: dict[str, SheetKind] = {
-    kind.name: kind for kind in (*ATTENTION_SHEETS, *LAYER_SHEETS, *RECURRENT_SHEETS)
+    kind.name: kind for kinds in SHEET_FAMILIES.values() for kind in kinds
 }

@@ -43,6 +43,7 @@ function writeProblem({ table, decimals, practice }) {
   if (table.context_tokens) add("context_tokens", table.context_tokens.map(encode).join(","));
   for (const [name, value] of Object.entries(table.settings))
     add(`set.${name}`, Array.isArray(value) ? writeCells(value) : encode(value));
+  for (const [name, value] of Object.entries(table.options)) add(`opt.${name}`, encode(value));
   for (const [name, cells] of Object.entries(table.given)) add(`given.${name}`, writeCells(cells));
   for (const { key, reprint, cells } of table.claims)
     add(`claim.${key}${reprint ? `~${reprint}` : ""}`, writeCells(cells));
@@ -81,6 +82,7 @@ function readProblem(query) {
       tokens: null,
       context_tokens: null,
       settings: {},
+      options: {},
       given: {},
       claims: [],
     },
@@ -100,8 +102,9 @@ function readProblem(query) {
  */
 function readPart(problem, name, value) {
   const { table } = problem;
-  const [, group, key = ""] = /^(set|given|claim)\.(.*)$/s.exec(name) ?? [];
+  const [, group, key = ""] = /^(set|opt|given|claim)\.(.*)$/s.exec(name) ?? [];
   if (group === "set") table.settings[key] = readSetting(key, value);
+  else if (group === "opt") table.options[key] = decodeURIComponent(value);
   else if (group === "given") table.given[key] = readCells(value);
   else if (group === "claim") {
     const [step = "", reprint = "0"] = key.split("~");

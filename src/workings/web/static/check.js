@@ -3,6 +3,7 @@
 
 import { button, dropdown, h, redraw, stepper } from "./dom.js";
 import { Model } from "./model.js";
+import { fetchKinds } from "./kind_menu.js";
 import { downloadButtons, lectureList, openPasteDialog } from "./problem_controls.js";
 import report, { HINTS_PER_NUMBER } from "./report.js";
 import { API, fetchJson, messageOf, Query } from "./request.js";
@@ -14,19 +15,6 @@ const PASTE_HINT =
 const EMPTY =
   "Nothing to check yet. Open a lecture example, paste a slide or a problem file, create a problem sheet, " +
   "or add a step of this problem. Every number is checked as you type it.";
-/** @type {[string, string][]} */
-const SHEET_KINDS = [
-  ["self", "self-attention"],
-  ["masked", "masked self-attention"],
-  ["cross", "cross-attention"],
-  ["multi-head", "multi-head attention"],
-  ["layer_norm", "layer norm"],
-  ["feed_forward", "feed-forward layer"],
-  ["rnn", "RNN"],
-  ["lstm", "LSTM"],
-  ["positions", "positional encoding"],
-];
-
 export default {
   /**
    * @param {{ store: Store, el: HTMLElement }} options
@@ -224,7 +212,9 @@ class Check {
   }
 }
 
-const sheetRequest = { kind: "masked", tokens: 3, width: 3, count: 3, seed: 1 };
+const sheetRequest = { kind: "masked", level: 2, count: 3, seed: 1 };
+/** @type {[string, string][]} */
+let sheetKinds = [["masked", "Masked self-attention"]];
 /** @type {Api.Exercise[]} */
 let currentSheet = []; // kept while the user visits other screens
 let currentExercise = 0;
@@ -261,16 +251,15 @@ function problemSheet(open, showError) {
     draw();
   };
   const draw = () => {
-    const { kind, tokens, width, count, seed } = sheetRequest;
+    const { kind, level, count, seed } = sheetRequest;
     redraw(
       el,
       h("h2", {}, "Problem sheet"),
       h(
         "div",
         { class: "toggles" },
-        dropdown("Kind", SHEET_KINDS, kind, set("kind")),
-        stepper("Tokens", tokens, 1, 6, set("tokens")),
-        stepper("Width", width, 1, 8, set("width")),
+        dropdown("Kind", sheetKinds, kind, set("kind")),
+        stepper("Level", level, 1, 3, set("level")),
         stepper("Problems", count, 1, 6, set("count")),
         stepper("Seed", seed, 0, 9999, set("seed")),
         button("Create sheet", () => sheetQuery.ask(API.sheet, sheetRequest), {
@@ -294,5 +283,12 @@ function problemSheet(open, showError) {
     ];
   };
   draw();
+  fetchKinds().then(
+    (kinds) => {
+      sheetKinds = kinds.map(({ name, title }) => [name, title]);
+      draw();
+    },
+    (error) => showError(messageOf(error)),
+  );
   return el;
 }

@@ -76,12 +76,48 @@ export function settingControls(store, solution) {
           numberInput(name, settings[name] ?? 0, set(name)),
         ),
       ),
+    solution.options.map((name) => optionControl(store, name)),
     stepper("Decimals", decimals, 0, 15, (value) =>
       store.changeProblem((problem) => {
         problem.decimals = value;
       }),
     ),
   ];
+}
+
+/**
+ * Return a field for a setting that only this kind of problem has: a word, a number or JSON; empty for its default.
+ * @param {Store} store
+ * @param {string} name
+ */
+function optionControl(store, name) {
+  const { options } = store.problem.table;
+  const value = options[name] === undefined ? "" : JSON.parse(options[name]);
+  const change = (/** @type {string} */ text) =>
+    store.changeProblem(({ table }) => {
+      if (text.trim()) table.options[name] = isJson(text) ? text : JSON.stringify(text.trim());
+      else delete table.options[name];
+    });
+  const input = h("input", {
+    class: "option-field",
+    type: "text",
+    value: typeof value === "string" ? value : JSON.stringify(value),
+    placeholder: "default",
+    "aria-label": name,
+    name,
+    onchange: (event) => change(event.target.value),
+  });
+  return h("label", { class: "choice" }, h("span", { class: "label" }, name.replaceAll("_", " ")), input);
+}
+
+/** @param {string} text */
+function isJson(text) {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /**

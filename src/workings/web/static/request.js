@@ -12,6 +12,7 @@ export const API = {
   readMatrix: "/api/read",
   readProblem: "/api/open",
   exportProblem: "/api/export",
+  kinds: "/api/kinds",
   lectures: "/api/lectures",
   lecture: (/** @type {string} */ name) => `/api/lecture/${encodeURIComponent(name)}`,
   inspect: "/api/inspect",

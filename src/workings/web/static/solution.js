@@ -12,6 +12,7 @@ const HINT = "Hover over a number, or move with Tab and the arrow keys, to see h
 const EDIT_HINT = " Press Enter to change a given number.";
 const INPUTS = ["X", "context"];
 const MAX_LINE_HEIGHT = 600; // pixels; longer lines would cross other matrices
+const MAX_BACKWARD_LENGTH = 300;
 
 /**
  * A matrix, and the texts that may be edited.
@@ -138,18 +139,22 @@ class Flow {
       this.#steps,
     );
     const first = Math.min(...depth.values());
-    /** @type {HTMLElement[][]} */
-    const stages = [];
+    /** @type {[HTMLElement[][], HTMLElement[][]]} */
+    const [forward, backward] = [[], []];
     this.#panels = new Map();
     for (const panel of this.#all) {
-      const { key } = panel.matrix;
+      const { key, is_backward: isBackward } = panel.matrix;
       const shown = previous.get(key) ?? this.#panel(panel);
       this.#panels.set(key, shown);
       this.#update(panel);
+      const stages = isBackward ? backward : forward;
       (stages[(depth.get(key) ?? first) - first] ??= []).push(shown.el);
     }
-    const lists = stages.filter(Boolean).map((panels) => h("ol", { class: "stage" }, panels));
-    this.#el.replaceChildren(this.#lines, ...lists);
+    const lists = (/** @type {HTMLElement[][]} */ stages) =>
+      stages.filter(Boolean).map((panels) => h("ol", { class: "stage" }, panels));
+    // Gradients are below, and run back from right to left.
+    const back = backward.length > 0 && h("div", { class: "backward" }, lists(backward));
+    this.#el.replaceChildren(this.#lines, ...lists(forward), ...(back ? [back] : []));
   }
 
   /** @param {Panel} panel */
@@ -174,7 +179,8 @@ class Flow {
         button("paste", command("paste"), { "aria-label": `Paste ${key}` }),
         key !== "X" && button("×", command("remove"), { "aria-label": `Remove ${key}` }),
       );
-    return { model, el: h("li", { class: cells ? "panel-box given" : "panel-box" }, grid, tools) };
+    const kinds = ["panel-box", cells && "given", matrix.is_backward && "gradient"];
+    return { model, el: h("li", { class: kinds.filter(Boolean).join(" ") }, grid, tools) };
   }
 
   /** Draw the lines; a line from an input ends at the weight matrix that multiplies it. */
@@ -197,14 +203,37 @@ class Flow {
     const [start, end] = [this.#panels.get(source), this.#panels.get(target)];
     const from = start && boxOf(frame, start.el);
     const to = end && boxOf(frame, end.el);
-    if (!from || !to || to.left < from.right || to.top > from.bottom + MAX_LINE_HEIGHT) return null;
+    if (!from || !to) return null;
+    const [first, last] = [start.model.get("matrix"), end.model.get("matrix")];
+    if (last.is_backward) return backwardPath(from, to, first.is_backward);
+    if (to.left < from.right || to.top > from.bottom + MAX_LINE_HEIGHT) return null;
     const [x1, y1, x2, y2] = [from.right + 5, from.middle, to.headerLeft - 5, to.middle];
     const bend = x2 - x1 > 120 ? 30 : x2 - x1; // a long line bends only near its end
-    const role = start.model.get("matrix").role || end.model.get("matrix").role;
     const d = `M${x1} ${y1}H${x2 - bend}C${x2 - bend / 2} ${y1} ${x2 - bend / 2} ${y2} ${x2} ${y2}`;
-    return svg("path", { class: `line ${role}`, d });
+    return svg("path", { class: `line ${first.role || last.role}`, d });
   }
 }
+
+/**
+ * Return the line to a gradient: back from another gradient on its right, or down from a matrix above it.
+ * @param {Box} from
+ * @param {Box} to
+ * @param {boolean} isGradient
+ */
+function backwardPath(from, to, isGradient) {
+  if (isGradient && from.headerLeft >= to.right && from.headerLeft < to.right + MAX_BACKWARD_LENGTH) {
+    const [x1, y1, x2, y2] = [from.headerLeft - 5, from.middle, to.right + 5, to.middle];
+    const bend = Math.min(x1 - x2, 30);
+    const d = `M${x1} ${y1}H${x2 + bend}C${x2 + bend / 2} ${y1} ${x2 + bend / 2} ${y2} ${x2} ${y2}`;
+    return svg("path", { class: "line gradient", d });
+  }
+  if (isGradient || to.top < from.bottom || to.top > from.bottom + MAX_LINE_HEIGHT) return null;
+  const [x1, y1, x2, y2] = [from.center, from.bottom + 4, to.center, to.top - 22];
+  const d = `M${x1} ${y1}C${x1} ${(y1 + y2) / 2} ${x2} ${(y1 + y2) / 2} ${x2} ${y2}`;
+  return svg("path", { class: "line down", d });
+}
+
+/** @typedef {NonNullable<ReturnType<typeof boxOf>>} Box */
 
 /**
  * Return where a matrix's numbers are, and where the names of its rows begin.
@@ -223,6 +252,7 @@ function boxOf(frame, el) {
     top,
     bottom: top + body.height,
     middle: top + body.height / 2,
+    center: (cell.left + body.right) / 2 - frame.left,
   };
 }
 

@@ -11,6 +11,7 @@ const FIRST_PROBLEM = {
     tokens: ["the", "cat", "sat"],
     context_tokens: null,
     settings: { heads: 1, scale: "sqrt(d_k)", mask: "none", normalizer: "softmax" },
+    options: {},
     given: {
       X: [
         ["1", "0", "2"],

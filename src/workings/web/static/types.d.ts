@@ -30,6 +30,16 @@ declare namespace Api {
     largest: string;
     part: number | null;
     sources: string[];
+    /** A gradient, or computed from one. */
+    is_backward: boolean;
+  }
+
+  /** A kind of problem in the menu; `picture` is its computation on one line. */
+  interface Kind {
+    name: string;
+    family: string;
+    title: string;
+    picture: string;
   }
 
   interface Size {
@@ -49,6 +59,8 @@ declare namespace Api {
     sizes: Size[];
     heads: number[];
     settings: string[];
+    /** Settings that only this kind has. */
+    options: string[];
     mask: Cells | null;
   }
 
@@ -85,6 +97,8 @@ declare namespace Api {
     tokens: string[] | null;
     context_tokens: string[] | null;
     settings: Record<string, string | number | Cells>;
+    /** Settings that only the kind of the problem has, as JSON. */
+    options: Record<string, string>;
     given: Record<string, Cells>;
     claims: Claim[];
   }

@@ -2,6 +2,7 @@
 // The screen Work: a problem to edit, and all of its steps.
 
 import { button, h, redraw } from "./dom.js";
+import { kindMenu } from "./kind_menu.js";
 import { Model } from "./model.js";
 import {
   downloadButtons,
@@ -90,6 +91,7 @@ class Work {
         "div",
         { class: "bar-top" },
         this.#title,
+        kindMenu(open, showError),
         lectureList(open, showError),
         downloadButtons(store, showError, false),
       ),
@@ -171,7 +173,7 @@ class Work {
     this.#absent.replaceChildren(...Object.entries(answer.absent).map(addMatrix));
     const { mask } = table.settings;
     const given = Array.isArray(mask) ? [...answer.given, ...maskMatrix(answer, mask)] : answer.given;
-    this.#model.set("cells", Object.fromEntries(given.map(({ key }) => [key, matrices(table, key)[key] ?? []])));
+    this.#model.set("cells", Object.fromEntries(given.map(({ key }) => [key, matrices(table, key)[key]])));
     this.#model.set("data", { ...answer, given });
     this.#focusInitialCell();
   }
@@ -254,7 +256,19 @@ function maskMatrix(answer, cells) {
   const marks = cells.map((row) => row.map((cell) => (cell === "0" ? "masked" : "")));
   const texts = { texts: cells, values: cells };
   return [
-    { ...scores, key: "mask", name: "mask", formula: null, role: "", sources: [], symbol, colors, marks, ...texts },
+    {
+      ...scores,
+      key: "mask",
+      name: "mask",
+      formula: null,
+      role: "",
+      sources: [],
+      is_backward: false,
+      symbol,
+      colors,
+      marks,
+      ...texts,
+    },
   ];
 }
 
