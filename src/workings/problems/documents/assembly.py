@@ -27,7 +27,9 @@ from workings.problems.reprints import count_differences, is_reprint
 Versions: TypeAlias = list[Rows | None]  # the prints of a matrix; None first for a given
 _STEPS = ("scores", "scaled", "masked", "exponentials", "sums", "weights", "mixed", "output")
 _DIVIDED = re.compile(
-    r"(?:divid\w*|geteilt|teilen|teilt|divis\w*|/|÷|除以)[^.=\d]{0,20}(√)?\(?\s*(\d+(?:[.,]\d+)?)",
+    r"((?:scores?|dot products?|products|skalarprodukte|produits|productos|得分|点积)"
+    r"[^.=\n]{0,40})?"
+    r"(?:divid\w*|geteilt|teilen|teilt|divis\w*|/|÷|除以)[^.=\d]{0,20}?(√|sqrt)?\s*\(?\s*(\d+(?:[.,]\d+)?)",
     re.IGNORECASE,
 )
 
@@ -45,6 +47,7 @@ class Assembly:
     givens: list[str] = field(default_factory=list)
     declared: set[str] = field(default_factory=set)  # settings that a formula states as default
     has_unknown_mask: bool = False
+    possible_scale: float | None = None  # a number that the text divides something by
     has_plain_softmax: bool = False  # softmax(S) for scores that only a letter names
     lettered: set[str] = field(default_factory=set)  # steps that no formula names
     doubtful: dict[str, str] = field(default_factory=dict)  # steps after an unreadable matrix
@@ -66,7 +69,9 @@ def shape_of(rows: Rows) -> tuple[int, int]:
 class Prints:
     """The prints of each role of an example, whole matrices put together from rows and cells."""
 
-    def __init__(self, example: Example, num_tokens: int | None = None) -> None:
+    def __init__(
+        self, example: Example, num_tokens: int | None = None, columns: bool = False
+    ) -> None:
         self.by_key: dict[tuple[str, int | None], list[tuple[Rows, Entry, bool]]] = {}
         self.problems: dict[tuple[str, int | None], Entry] = {}
         self._pieces: dict[tuple[str, int | None], list[Entry]] = {}
@@ -74,7 +79,9 @@ class Prints:
             if entry.rows is None:
                 if entry.problem:
                     self.problems.setdefault(entry.key, entry)
-            elif entry.row is not None or self._is_piece(example, entry, num_tokens):
+            elif entry.row is not None or (
+                not columns and self._is_piece(example, entry, num_tokens)
+            ):
                 self._pieces.setdefault(entry.key, []).append(entry)
             else:
                 self.by_key.setdefault(entry.key, []).append((entry.rows, entry, False))
@@ -165,7 +172,13 @@ class Prints:
 
 def _keep_valid(example: Example) -> list[Entry]:
     """Return the inherited givens that the example does not define again, readable or not."""
-    kept = []
+    kept: list[Entry] = []
+    own_roles = {entry.role for entry in example.entries if not entry.is_factor}
+    if example.kind == "positions":
+        return kept
+    has_weights = any(role.startswith(("W_", "U_")) for role in own_roles)
+    if "X" in own_roles and (has_weights or example.kind == "layer_norm"):
+        return kept  # all givens are stated again
     for entry in example.inherited:
         own = [e for e in example.entries if e.key == entry.key]
         is_anew = any(not e.is_factor or e.rows is None for e in own)
@@ -208,7 +221,7 @@ class AttentionAssembler:
             )
             count = len(source) if is_by_token or not self._columns else len(source[0])
         self._num_tokens = count
-        self._prints = Prints(example, count)
+        self._prints = Prints(example, count, self._columns)
         self._result = Assembly("attention")
 
     def _find_vectors(self) -> str | None:
@@ -467,20 +480,24 @@ class AttentionAssembler:
             ):
                 table["scale"] = "none"
             elif (match := _DIVIDED.search(text)) and not divisors:
-                number = float(match[2].replace(",", "."))
-                divisor = Divisor(bool(match[1]), False, number)
-                if divisor.is_default(k_width or 0) or divisor.is_root:
+                number = float(match[3].replace(",", "."))
+                divisor = Divisor(bool(match[2]), False, number)
+                if divisor.is_default(k_width or 0) or divisor.is_root or match[1]:
                     self._declare_divisor(table, divisor, k_width)
+                elif divisor.value:
+                    result.possible_scale = divisor.value
         if table.get("scale") == "none" and "scaled" in claims:
             scaled = claims.pop("scaled")
             claims.setdefault("scores", scaled)
         normalizers = {s for f in formulas for s in f if s in ("softmax", "sigmoid")}
-        if normalizers == {"softmax"}:
+        if normalizers == {"softmax"} or (
+            "softmax" in text.lower() and "sigmoid" not in text.lower()
+        ):
             result.declared.add("normalizer")
         mask = self._prints.first("mask")
         if "mask" not in table:
             if mask is not None:
-                table["mask"] = to_binary_mask(mask)
+                table["mask"] = to_binary_mask(mask, self._columns)
             elif visible := self._find_shown_mask(claims):
                 table["mask"] = visible
         result.has_plain_softmax = any(_is_softmax_of_scores(f, True) for f in formulas)
@@ -488,8 +505,10 @@ class AttentionAssembler:
         result.lettered = {e.role for e in self._example.entries} - by_formula
         result.has_unknown_mask = any("mask" in f for f in formulas) or says_causal(text)
         for key in [k for k in claims if k.rpartition(".")[2] == "masked"]:
-            if "mask" not in table and not _has_infinity(claims[key][0] or []):
-                claims.setdefault(key.replace("masked", "scaled"), claims.pop(key))
+            path = key.replace("masked", "scaled")
+            is_plain = "mask" not in table and not _has_infinity(claims[key][0] or [])
+            if is_plain and path not in claims:
+                claims[path] = claims.pop(key)
 
     def _declare_divisor(self, table: dict[str, Any], divisor: Divisor, width: int | None) -> None:
         if (width is not None and divisor.is_default(width)) or (
@@ -585,8 +604,11 @@ def _is_same(one: Rows, other: Rows) -> bool:
     return shape_of(one) == shape_of(other) and count_differences(one, other) == 0
 
 
-def to_binary_mask(rows: Rows) -> Rows | str:
-    """Return a mask of 0 and −∞ as one of 1 and 0; "causal" if it hides what comes later."""
+def to_binary_mask(rows: Rows, columns: bool = False) -> Rows | str:
+    """Return a mask of 0 and −∞ as one of 1 and 0; "causal" if it hides what comes later.
+
+    `columns`: its columns are the queries.
+    """
     values = [[_value(cell) for cell in row] for row in rows]
     is_binary = all(v in (0, 1) for row in values for v in row) and any(1 in row for row in values)
     if is_binary:
@@ -594,7 +616,7 @@ def to_binary_mask(rows: Rows) -> Rows | str:
     else:
         mask = [["1" if v == 0 else "0" for v in row] for row in values]
     size = range(len(mask))
-    causal = [["1" if j <= i else "0" for j in size] for i in size]
+    causal = [["1" if (j <= i) != (columns and i != j) else "0" for j in size] for i in size]
     if is_binary and [["0" if c == "1" else "1" for c in row] for row in mask] == causal:
         return "causal"  # ones where it hides
     return "causal" if mask == causal else mask

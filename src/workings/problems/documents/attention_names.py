@@ -70,14 +70,14 @@ class AttentionNames:
         self._grids, self._headings = grids, headings
         self._history: dict[str, list[tuple[int, str]]] = {}
         self._indices = {id(statement): index for index, statement in enumerate(statements)}
-        self._learn(statements)
-        self.vectors = self._find_vectors(statements)
         self._has_output_weight = any(
             token.symbol is not None and normalize_name(token.symbol.name) in ("WO", "Wo", "W0")
             for statement in statements
             for element in statement.elements
             for token in element
         )
+        self._learn(statements)
+        self.vectors = self._find_vectors(statements)
 
     def _find_vectors(self, statements: Sequence[Statement]) -> str | None:
         formulas = (formula for s in statements for formula in self.list_formulas(s))
@@ -96,6 +96,9 @@ class AttentionNames:
                 if not self._is_open(name):
                     continue
                 step = self._infer(statement, roles)
+                if step is None and statement.value is not None and statement.label:
+                    caption = find_caption_role(statement.label)
+                    step = self._adapt(caption) if caption in PER_HEAD | {"output"} else None
                 if step is not None:
                     self._history.setdefault(name, []).append((index, step))
                     roles[name] = step
@@ -172,7 +175,8 @@ class AttentionNames:
             return "mixed"
         if "exp" in functions and not functions & NORMALIZERS:
             return "weights" if "/" in formula else None
-        if functions & {"where"} and "mask" in formula:
+        is_added = "mask" in formula and ("+" in formula or "where" in functions)
+        if is_added and not functions & NORMALIZERS:
             return "masked"
         return infer_step(formula)
 
@@ -190,7 +194,8 @@ class AttentionNames:
             return entries
         role, evidence = named
         is_bare = len([element for element in statement.elements if element]) == 1
-        if is_scalar(statement.value) and is_bare and role != "sums":
+        is_number = is_scalar(statement.value) and statement.value_grid < 0
+        if is_number and is_bare and role != "sums":
             return entries
         if role in ("scores", "scaled") and statement.value and _has_infinity(statement.value):
             role = "masked"
@@ -198,7 +203,7 @@ class AttentionNames:
             return entries
         entries += self._read_factors(role, statement)
         entry = self._make_entry(role, evidence, statement)
-        if is_scalar(entry.rows) and entry.column is None and role != "sums":
+        if is_number and entry.column is None and role != "sums" and role[:2] not in ("W_", "b_"):
             return entries
         entries.append(entry)
         entries += self._list_copies(role, statement)
@@ -209,27 +214,30 @@ class AttentionNames:
         names, product = FACTORS.get(role), self._find_product(statement)
         if names is None or product is None:
             return
-        own = infer_vectors(p for f in self.list_formulas(statement) if (p := parse_product(f)))
+        products = [p for f in self.list_formulas(statement) if (p := parse_product(f))]
+        own = infer_vectors(products)
         is_column = (own or self.vectors) == "columns"
+        if role in PROJECTIONS and any("context" in p for p in products):
+            names = ("context", names[1])  # K = C W_K
         part, row, column = self._find_index(role, statement)
         if role == "scores" and column is not None:
             for name, rows, index in zip("QK", product, (row, column), strict=True):
                 if rows and is_vector(rows):
                     yield Entry(name, rows, statement, "formula", None, index, is_factor=True)
             return
-        if row is None and product[1] and len(product[1][0]) == 1 and role in PROJECTIONS:
-            is_column = is_column or len(product[0][0]) == len(product[1]) > 1
+        if row is not None and product[1] and len(product[1][0]) == 1:
+            is_column = True  # q_1 = [W_Q] [x_1], a column
         for name, rows in zip(names, product[::-1] if is_column else product, strict=True):
             bare = name.removesuffix("ᵀ")
             rows = transpose_rows(rows) if name != bare and rows else rows
-            is_shared = bare in ("X", "W_O") or (bare == "mixed" and role == "output")
+            is_shared = bare in ("X", "context", "W_O") or (bare == "mixed" and role == "output")
             yield Entry(
                 bare,
                 rows or None,
                 statement,
                 "formula",
                 None if is_shared else part,
-                row if bare in ("X", "weights", "mixed") else None,
+                row if bare in ("X", "context", "weights", "mixed") else None,
                 is_factor=True,
                 problem="" if rows else "a matrix of its product is not readable",
             )
@@ -309,7 +317,7 @@ class AttentionNames:
         own = get_symbol(statement)
         numbers = get_numbers(own) if own is not None else ()
         rows = statement.value
-        if own is None and is_scalar(rows):
+        if own is None and is_scalar(rows) and statement.value_grid < 0:
             first = statement.elements[0] if statement.elements else ()
             vectors = [get_numbers(t.symbol) for t in first if t.kind == "sym" and t.symbol]
             vectors = [v for v in vectors if v]
@@ -324,13 +332,14 @@ class AttentionNames:
             is_lower = any(s.base[:1].islower() and get_numbers(s) for s in symbols)
         else:
             is_lower = own.base[:1].islower() and own.base not in ("head",)
-        if is_scalar(rows) and own is not None and own.index:
+        is_written = statement.value_grid >= 0  # [3] is a vector of width one
+        if is_scalar(rows) and not is_written and own is not None and own.index:
             if len(numbers) == 1 and numbers[0] > 9:
                 numbers = tuple(int(c) for c in str(numbers[0]))
             if len(numbers) == 2:
                 return None, numbers[0] - 1, numbers[1] - 1
             return None, None, None
-        if len(numbers) == 1 and is_vector(rows) and is_lower:
+        if len(numbers) == 1 and (is_vector(rows) or is_scalar(rows)) and is_lower:
             return None, numbers[0] - 1, None
         if len(numbers) == 1:
             return numbers[0], None, None
@@ -457,7 +466,7 @@ def _has_infinity(rows: list[list[str]]) -> bool:
 def _is_mask(statement: Statement) -> bool:
     """Return True for a matrix of 0 and −∞, of 0 and a huge negative number, or of 0 and 1."""
     rows = statement.value or []
-    cells = {cell for row in rows for cell in row}
+    cells = {cell.lower() for row in rows for cell in row}
     is_additive = _has_infinity(rows) and cells <= {"0", "0.", "0.0", "-inf", "-∞", "−∞"}
     is_huge = all(
         re.fullmatch(r"-?0(?:\.0*)?|-1e\d+|-1?0{3,}\.?0*|-9{4,}\.?0*", cell) for cell in cells

@@ -82,6 +82,13 @@ ROLE_WORDS = frozenset(
         "exponentials",
         "sums",
         "normalised",
+        "base",
+        "gamma",
+        "beta",
+        "eps",
+        "epsilon",
+        "mu",
+        "sigma",
         "normalized",
         "encoding",
         "variance",
@@ -205,12 +212,15 @@ def parse_symbol(text: str) -> Symbol:
         if set(script) == {"'"}:
             marks += ["'"] * len(script)
             continue
-        inner = script[1:].strip("{}() ")
+        inner = script[1:].strip("{}() ").replace(" ", "")
         primes = len(inner) - len(inner.rstrip("'"))
         inner = inner.rstrip("'")
         marks += ["'"] * primes
         if script[0] == "^" and inner in ("T", "⊤", "t", "top") and inner != "t":
             transposed = True
+        elif numbered := re.fullmatch(r"(\w+?)_(\d{1,3})", inner):
+            marks.append(numbered[1])
+            index.append(numbered[2])
         elif re.fullmatch(r"[\d,;\s]+", inner):
             index.append(inner.replace(" ", ""))
         elif (numbered := re.fullmatch(r"([A-Za-z]+),?(\d{1,3})", inner)) and len(numbered[1]) < 3:
@@ -314,7 +324,18 @@ def _resolve_words(tokens: list[Token]) -> list[Token]:
             out[-1] = Token("sym", out[-1].text + "^T", parse_symbol(out[-1].text + "^T"))
             continue  # QK T, as PDFs leave a raised T
         out.append(token)
-    return _mark_prose(out)
+    return _mark_prose(_strip_brackets(out))
+
+
+def _strip_brackets(tokens: list[Token]) -> list[Token]:
+    """Return the tokens without brackets that only enclose a matrix."""
+    out = list(tokens)
+    for k in range(len(out) - 3, -1, -1):
+        is_enclosed = [t.kind for t in out[k : k + 3]] == ["open", "grid", "close"]
+        is_argument = k > 0 and out[k - 1].kind in ("func", "sym")
+        if is_enclosed and not is_argument:
+            out[k : k + 3] = [out[k + 1]]
+    return out
 
 
 _MATH = frozenset({"grid", "num", "sym", "func", "rel", "op", "open", "close"})
@@ -438,8 +459,8 @@ def find_statements(source: Source) -> list[Statement]:
                     continue
             statement = Statement(elements, run.caption, run.line, run.place, sections[run.line])
             _read_value(statement, source)
-            if not statement.label or _is_bare(statement):
-                statement.label = statement.label or _find_label(source, run.line)
+            if not statement.label and _is_bare(statement):
+                statement.label = _find_label(source, run.line)
             statements.append(statement)
     return statements
 

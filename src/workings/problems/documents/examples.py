@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from workings.problems.documents.attention_names import AttentionNames, format_canonical
-from workings.problems.documents.chains import Statement
+from workings.problems.documents.chains import Statement, Symbol
 from workings.problems.documents.entries import Entry, get_numbers, is_scalar
 from workings.problems.documents.layer_names import LayerNames
 from workings.problems.documents.matrices import Rows
@@ -182,7 +182,7 @@ def _choose_kinds(
             continue
         strong = {kind for kind, count in counts.items() if count >= 2} or set(counts)
         best = max(strong, key=lambda kind: (counts[kind], kind == previous))
-        if previous in strong and counts[previous] >= counts[best]:
+        if previous and (counts[best] < 1.5 or counts.get(previous, 0) >= counts[best]):
             best = previous
         _spread(
             members,
@@ -239,6 +239,8 @@ def _vote(statement: Statement) -> dict[str, float]:
                 add("feed_forward", 1.0)
             elif token.kind == "func" and text == "tanh" and has_value:
                 add("rnn", 0.6)
+            elif element is not left and token.symbol is not None and _is_layer(token.symbol):
+                add("feed_forward", 0.6)
     symbol = left[0].symbol if left and left[0].kind in ("sym", "func") else None
     if symbol is None or not has_value:
         return votes
@@ -247,7 +249,7 @@ def _vote(statement: Statement) -> dict[str, float]:
         name == "W_o" and is_scalar(statement.value)
     ):
         add("attention")
-    if symbol.base in ("W", "b") and not symbol.marks and numbers and numbers[0] in (1, 2):
+    if _is_layer(symbol):
         add("feed_forward")
     if symbol.base in ("μ",) or (symbol.base == "σ" and "2" in symbol.index):
         add("layer_norm", 2.0)
@@ -273,6 +275,12 @@ def _vote(statement: Statement) -> dict[str, float]:
     return votes
 
 
+def _is_layer(symbol: Symbol) -> bool:
+    """Return True for W_1, b_1, W_2 and b_2."""
+    is_weight = symbol.base in ("W", "b") and not symbol.marks
+    return is_weight and get_numbers(symbol) in ((1,), (2,))
+
+
 class _ExampleBuilder:
     """Adds entries to examples, and begins a new one where they do not fit together."""
 
@@ -288,10 +296,14 @@ class _ExampleBuilder:
         if chunk is None or not is_same or any(_changes(chunk, entry) for entry in entries):
             self.end_section()
             self._chunk = chunk = Example(kind, sections=[statement.section])
+        repeated = [entry for entry in entries if _is_ambiguous(chunk, entry)]
+        if repeated:
+            entries = [entry for entry in entries if entry not in repeated]
+            chunk.bare += [entry.statement for entry in repeated]
         chunk.entries += entries
         if statement.value is None and not statement.problem:
             chunk.formulas.append(statement)
-        elif not entries:
+        elif not entries and not repeated:
             chunk.bare.append(statement)
 
     def end_section(self) -> None:
@@ -326,6 +338,22 @@ class _ExampleBuilder:
         self.examples.append(chunk)
 
 
+def _is_ambiguous(chunk: Example, entry: Entry) -> bool:
+    """Return True for a step that a letter names which has named other numbers before."""
+    if chunk.kind != "attention" or entry.evidence != "letter" or entry.rows is None:
+        return False
+    if is_given(chunk.kind, entry.role) or entry.role in ("Q", "K", "V") or entry.row is not None:
+        return False
+    return any(
+        _key(other) == _key(entry)
+        and other.rows is not None
+        and not other.is_factor
+        and not _is_reprint(other.rows, entry.rows)
+        for other in chunk.entries
+        if not _is_unstacked(chunk.kind, entry)
+    )
+
+
 def _changes(chunk: Example, entry: Entry) -> bool:
     """Return True if an entry redefines something inside one section."""
     if entry.rows is None or (entry.is_factor and entry.role != "X"):
@@ -336,6 +364,8 @@ def _changes(chunk: Example, entry: Entry) -> bool:
             if _is_unstacked(chunk.kind, entry):
                 return False
             is_step = not is_given(chunk.kind, entry.role)
+            if is_step and entry.evidence == "letter" and chunk.kind == "attention":
+                return False  # one letter for two steps: the numbers will tell
             if is_step and _shape(other.rows) != _shape(entry.rows):
                 return False  # one of them is garbled
             if not _is_reprint(other.rows, entry.rows):
@@ -423,7 +453,8 @@ def find_place(example: Example, source: Source) -> Place:
     first = min(entries, key=lambda entry: entry.statement.line, default=None)
     if first is None:
         return source.lines[0].place if source.lines else 1
-    if not givens:
+    has_givens = any(is_given(example.kind, entry.role) for entry in example.entries)
+    if not givens and not has_givens:
         section = 0
         for line in source.lines:
             section += line.level > 0

@@ -12,6 +12,7 @@ import numpy as np
 
 from workings.errors import UserError
 from workings.problems.check import Report
+from workings.problems.diagnosis import UNKNOWN
 from workings.problems.documents.assembly import Assembly, AttentionAssembler
 from workings.problems.documents.chains import Statement, find_statements
 from workings.problems.documents.entries import Entry
@@ -20,10 +21,20 @@ from workings.problems.documents.layer_assembly import LayerAssembler
 from workings.problems.documents.matrices import MAX_TEXT_CHARS
 from workings.problems.documents.sources import Place, Source, read_source
 from workings.problems.documents.sources.formats import MAX_DOCUMENT_BYTES
+from workings.problems.documents.value_names import (
+    compute_share,
+    count_fits,
+    may_be_a_step,
+    name_by_value,
+)
 from workings.problems.kinds.attention import resolve_scale
-from workings.problems.numbers import Number
 from workings.problems.problem import Problem
-from workings.problems.problem_file import parse_problem_toml, prefix_errors
+from workings.problems.problem_file import (
+    format_claim_path,
+    parse_problem_toml,
+    prefix_errors,
+    set_nested,
+)
 
 _CLAIM_ERROR = re.compile(r"claim\.(?:again\.(\d+)\.)?([\w.]+)")
 _MAX_EXAMPLES = 400
@@ -56,13 +67,15 @@ class ExampleReport:
     reading: list[str]
     givens: list[str]
     entries: list[Entry]
-    why: str = ""  # it is not judged
+    why: str = ""  # it is not judged, or not wholly
     problem: Problem | None = None  # before its numbers showed further conventions
 
     @property
     def verdict(self) -> str:
-        """The verdict of the report; "not judged" without one."""
-        return "not judged" if self.report is None else self.report.verdict
+        """The verdict of the report; "not judged" without one, or if it leaves out steps."""
+        if self.report is None or (self.why and self.report.verdict == "right"):
+            return "not judged"
+        return self.report.verdict
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the JSON report: those of a problem file, and where it stands."""
@@ -70,6 +83,8 @@ class ExampleReport:
         if self.report is None:
             data = {"version": 1, "title": "", "verdict": "not judged", "first": None,
                     "mistakes": [], "steps": [], "why": self.why}  # fmt: skip
+        elif self.why:
+            data |= {"verdict": self.verdict, "why": self.why}
         return {
             **data,
             "line": self.place,
@@ -111,7 +126,8 @@ class ExampleReport:
 
     def summarize(self) -> str:
         """Return the verdict in words, and how the example was read."""
-        lines = [self.report.summarize() if self.report is not None else f"not judged: {self.why}"]
+        lines = [self.report.summarize()] if self.report is not None else []
+        lines += [f"not judged: {self.why}"] if self.why else []
         lines.append(f"read as: {', '.join(self.reading)}")
         return "\n  ".join(lines)
 
@@ -270,17 +286,21 @@ class _ExampleJudge:
     ) -> None:
         self._source, self._example, self._text, self._settings = source, example, text, settings
         self.unread: list[Unread] = []
+        self.why = ""  # claims that do not fit the problem
         self.used: set[int] = set()
 
     def judge(self) -> ExampleReport | None:
         """Return the report of the example; None if it has nothing to judge."""
-        example = self._example
-        for statement in example.bare:
+        report = self._judge()
+        for statement in self._example.bare:
             rows = statement.value
-            if statement.value_grid >= 0 and (
-                rows is None or len(rows) > 1 or len(statement.elements) > 1
-            ):
+            is_matrix = rows is None or len(rows) > 1 or len(statement.elements) > 1
+            if statement.value_grid >= 0 and is_matrix:
                 self._add_unread(statement, statement.problem or "no name for it")
+        return report
+
+    def _judge(self) -> ExampleReport | None:
+        example = self._example
         for entry in example.entries:
             if entry.rows is None and entry.problem:
                 self._add_unread(entry.statement, entry.problem)
@@ -288,11 +308,7 @@ class _ExampleJudge:
             return None
         place = find_place(example, self._source)
         try:
-            assembler = AttentionAssembler if example.kind == "attention" else LayerAssembler
-            assembly = assembler(example, self._text, self._settings).assemble()
-            problem = self._build(assembly)
-            if _settle_scores(assembly, problem):
-                problem = self._build(assembly)
+            assembly, problem = self._assemble()
         except UserError as error:
             if not example.claims:
                 return None
@@ -302,11 +318,130 @@ class _ExampleJudge:
             self.used.clear()
             return ExampleReport(place, example.kind, None, [], assembly.givens, [], "", problem)
         report = self._check(assembly, problem)
+        cells = sum(report.counts.values()) - report.counts["blank"]
+        if report.counts["wrong"] * 3 > cells and self._may_be_given():
+            assembly, problem, report = self._check_as_given(assembly, problem, report)
+        if report.first is not None and self.why and report.first.causes[0].name == UNKNOWN:
+            # A step before it was not read, and no known mistake explains the number.
+            report = self._withdraw(problem, report)
         self._mark_judged()
         reading = describe_reading(report.problem)
         return ExampleReport(
-            place, example.kind, report, reading, assembly.givens, example.entries, "", problem
+            place,
+            example.kind,
+            report,
+            reading,
+            assembly.givens,
+            example.entries,
+            self.why,
+            problem,
         )
+
+    def _assemble(self) -> tuple[Assembly, Problem]:
+        """Return the problem; Q, K and V that no earlier X leads to are given."""
+        example = self._example
+        try:
+            result = self._assemble_once()
+        except UserError:
+            if not self._may_be_given():
+                raise
+        else:
+            if not self._may_be_given() or not _has_foreign_queries(result[1]):
+                return result
+        inherited, unread = example.inherited, list(self.unread)
+        example.inherited = []
+        try:
+            return self._assemble_once()
+        except UserError:
+            example.inherited, self.unread = inherited, unread
+            raise
+
+    def _check_as_given(
+        self, assembly: Assembly, problem: Problem, report: Report
+    ) -> tuple[Assembly, Problem, Report]:
+        """Return the check with Q, K and V as givens, if they come from no X of this document."""
+        inherited, self._example.inherited = self._example.inherited, []
+        try:
+            other = self._assemble_once()
+            checked = self._check(*other)
+        except UserError:
+            self._example.inherited = inherited
+            return assembly, problem, report
+        if checked.counts["wrong"] < report.counts["wrong"]:
+            return *other, checked
+        self._example.inherited = inherited
+        return assembly, problem, report
+
+    def _assemble_once(self) -> tuple[Assembly, Problem]:
+        assembler = AttentionAssembler if self._example.kind == "attention" else LayerAssembler
+        assembly = assembler(self._example, self._text, self._settings).assemble()
+        problem = self._build(assembly)
+        if _settle_scores(assembly, problem):
+            problem = self._build(assembly)
+        return assembly, self._name_by_value(assembly, problem)
+
+    def _name_by_value(self, assembly: Assembly, problem: Problem) -> Problem:
+        """Return the problem with claims that only their numbers name."""
+        problem, renamed = self._free_misnamed(assembly, problem)
+        names = name_by_value(problem, self._example.bare)
+        assigned = {path for path, _ in names}
+        for path in renamed - assigned:
+            self.why = f"a matrix may be {path} or another step"
+        for path, statement in names:
+            assert statement.value is not None
+            set_nested(assembly.table["claim"], path.split("."), statement.value)
+            role, part = path.rpartition(".")[2], path.split(".")[1] if "." in path else None
+            entry = Entry(role, statement.value, statement, "value", int(part) if part else None)
+            self._example.entries.append(entry)
+            self._example.bare.remove(statement)
+        problem = self._build(assembly) if names else problem
+        for statement in self._example.bare:
+            is_named = len([e for e in statement.elements if e]) > 1
+            if (
+                statement.value
+                and is_named
+                and may_be_a_step(problem, statement.value)
+                and statement.value_grid >= 0
+            ):
+                self.why = self.why or f"{statement.text} has no known name"
+        return problem
+
+    def _free_misnamed(self, assembly: Assembly, problem: Problem) -> tuple[Problem, set[str]]:
+        """Return the problem without claims that only a letter names and that are another step.
+
+        Their statements become unnamed; the paths that they were claimed as are returned, too.
+        """
+        claimed = {claim.key for claim in problem.claims}
+        others = [
+            problem.orient(problem.exact_matrices[step.key].mid)
+            for step in problem.steps
+            if step.is_claimable and step.is_shown and step.key not in claimed
+        ]
+        freed: set[str] = set()
+        for entry in list(self._example.claims):
+            key = entry.role if entry.part is None else f"{entry.role}.{entry.part}"
+            is_letter = entry.evidence == "letter" and entry.statement.value_grid >= 0
+            if not is_letter or entry.rows is None or key not in claimed or entry.row is not None:
+                continue
+            own = problem.orient(problem.exact_matrices[key].mid)
+            is_other = any(compute_share(entry.rows, other) >= 0.9 for other in others)
+            if (
+                entry.role in ("Q", "K", "V")
+                or compute_share(entry.rows, own) > 0.34
+                or not is_other
+            ):
+                continue
+            path = format_claim_path(problem.kind, key)
+            if _remove(assembly.table["claim"], path.split(".")):
+                self._example.entries.remove(entry)
+                self._example.bare.append(entry.statement)
+                freed.add(path)
+        return (self._build(assembly) if freed else problem), freed
+
+    def _may_be_given(self) -> bool:
+        """Return True if Q, K and V are printed in an example that has no X of its own."""
+        roles = {entry.role for entry in self._example.entries}
+        return {"Q", "K", "V"} <= roles and "X" not in roles and bool(self._example.inherited)
 
     def _add_unread(self, statement: Statement, why: str) -> None:
         grid = statement.value_grid
@@ -340,6 +475,8 @@ class _ExampleJudge:
             raise error
         _, problem, dropped, table = min(results, key=lambda result: result[0])
         assembly.table = table
+        misfits = [why for _, why in dropped if "no such step" not in why]
+        self.why = misfits[0] if misfits else ""
         for path, why in dropped:
             for entry in self._example.claims:
                 if _matches(entry, path) and not entry.is_factor:
@@ -349,6 +486,13 @@ class _ExampleJudge:
     def _check(self, assembly: Assembly, problem: Problem) -> Report:
         """Check the problem; numbers that depend on something unreadable are never wrong."""
         report = problem.check()
+        if assembly.possible_scale and "scale" in problem.undeclared and report.counts["wrong"]:
+            other = _build_without_misfits(
+                {**assembly.table, "scale": assembly.possible_scale}, assembly
+            )
+            scaled = other[0].check()
+            if scaled.counts["wrong"] < report.counts["wrong"]:
+                problem, report = other[0], scaled
         for _ in range(len(problem.claims) + 1):
             wrong = report.wrong_steps
             doubtful = [
@@ -367,6 +511,13 @@ class _ExampleJudge:
             report = problem.check()
         return report
 
+    def _withdraw(self, problem: Problem, report: Report) -> Report:
+        """Return the report without the steps that are wrong, perhaps only as they were read."""
+        keys = {checked.step.key for checked in report.wrong_steps}
+        problem.unjudged = {**problem.unjudged, **dict.fromkeys(keys, self.why)}
+        problem.claims = [claim for claim in problem.claims if claim.key not in keys]
+        return problem.check()
+
     def _mark_judged(self) -> None:
         for entry in (*self._example.entries, *self._example.inherited):
             if entry.rows is not None and not any(
@@ -376,6 +527,15 @@ class _ExampleJudge:
                 for u in self.unread
             ):
                 self.used.add(id(entry.statement))
+
+
+def _has_foreign_queries(problem: Problem) -> bool:
+    """Return True if nearly all numbers of Q, K and V are wrong: they come from another X."""
+    exact, printed = problem.exact_matrices, {c.key: c.numbers for c in problem.claims}
+    names = [name for name in ("Q", "K", "V") if name in printed]
+    cells = sum(len(row) for name in names for row in printed[name])
+    fits = sum(count_fits(printed[name], exact[name].mid) for name in names)
+    return len(names) == 3 and fits * 3 < cells
 
 
 def _settle_scores(assembly: Assembly, problem: Problem) -> bool:
@@ -404,7 +564,7 @@ def _settle_scores(assembly: Assembly, problem: Problem) -> bool:
             continue
         exact = problem.exact_matrices
         fits = {
-            name: _count_fits(printed.numbers, exact[key.replace("scores", name)].mid)
+            name: count_fits(printed.numbers, exact[key.replace("scores", name)].mid)
             for name in ("scores", "scaled")
         }
         if fits["scaled"] > fits["scores"]:
@@ -414,15 +574,6 @@ def _settle_scores(assembly: Assembly, problem: Problem) -> bool:
             assembly.table["scale"] = "none"
             changed = True
     return changed
-
-
-def _count_fits(numbers: list[list[Number | None]], exact: Any) -> int:
-    return sum(
-        number is not None and abs(number.value - exact[i, j]) <= 10.0 ** -(number.places or 0)
-        and (number.places != 0 or number.value == round(exact[i, j]))
-        for i, row in enumerate(numbers)
-        for j, number in enumerate(row)
-    )  # fmt: skip
 
 
 def _build_without_misfits(

@@ -6,9 +6,9 @@ import re
 # In order of precedence: a caption "softmax of the scaled scores" is of the weights.
 _ATTENTION_CAPTIONS: tuple[tuple[str, str], ...] = (
     ("mask", r"^\W*(?:(?:the|a|causal|attention|look-?ahead|die|le|la)\s+)*(?:mask|maske|masque|máscara)\W*$|掩码矩阵"),
+    ("mixed", r"weighted (?:sum|average|values|mean)|context vectors?|mixture|new vectors|gewichtete (?:summe|werte)|kontextvektor|somme pondérée|suma ponderada|vector(?:es)? de contexto|加权和|上下文向量"),
     ("exponentials", r"exponential|exponiert|exponentielle|exponencial|指数"),
     ("sums", r"\b(?:together|row sums?|sums?|total|in total|altogether|zusammen|summen?|insgesamt|ensemble|au total|somme|juntos|suma|en total)\b|合计|总和|之和"),
-    ("mixed", r"weighted (?:sum|average|values|mean)|context vectors?|mixture|new vectors|gewichtete (?:summe|werte)|kontextvektor|somme pondérée|suma ponderada|vector(?:es)? de contexto|加权和|上下文向量"),
     ("weights", r"(?:attention|aufmerksamkeits)[- ]?(?:weights?|gewichte?|probabilit|matrix|pattern|distribution)|\bweights\b|\bgewichte\b|soft-?max|probabilit|wahrscheinlichkeit|poids|pesos|权重|概率"),
     ("masked", r"\bmasked\b|after mask|applying (?:the )?mask|maskiert|masqué|enmascarad|掩码后|屏蔽后"),
     ("scaled", r"scaled|divid|skaliert|geteilt|teilen|divis|échelle|escalad|divid|缩放|除以"),

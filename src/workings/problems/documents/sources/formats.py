@@ -53,9 +53,7 @@ def _add_text_format(source: Source, text: str, suffix: str) -> None:
 
 
 def _add_csv(source: Source, text: str, suffix: str) -> None:
-    from workings.problems.documents.sources.base import Grid
-    from workings.problems.documents.sources.markup import add_plain_line
-    from workings.problems.documents.sources.tables import find_table_parts
+    from workings.problems.documents.sources.office import add_sheet
 
     first = text[:5_000]
     delimiter = "\t" if suffix == ".tsv" or "\t" in first else ";" if ";" in first else ","
@@ -63,13 +61,7 @@ def _add_csv(source: Source, text: str, suffix: str) -> None:
         rows = list(csv.reader(io.StringIO(text), delimiter=delimiter))[:_MAX_CSV_ROWS]
     except csv.Error as error:
         raise UserError(f"not CSV: {error}") from None
-    for part in find_table_parts(rows):
-        if part.grid_rows is None:
-            add_plain_line(source, part.label, part.row + 1)
-            continue
-        grid = Grid(part.grid_rows, part.row + 1, part.problem, part.row_labels, part.column_labels)
-        mark = source.add_grid(grid)
-        add_plain_line(source, f"{part.label} = {mark}" if part.label else mark, part.row + 1)
+    add_sheet(source, rows, lambda row, _: row + 1)
 
 
 def _add_office(source: Source, content: bytes, suffix: str) -> None:

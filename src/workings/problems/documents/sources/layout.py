@@ -51,6 +51,7 @@ def _read_beside(lines: list[str], add_grid: AddGrid) -> list[str]:
         for k, mark in enumerate(marks):
             left = mark.end()
             right = _find_next_name(line, marks[k + 1].start()) if k + 1 < len(marks) else None
+            right = _find_edge(lines, index, left) if right is None else right
             collected = _collect_rows(lines, index, left, right)
             if collected is not None:
                 rows, own_end, others = collected
@@ -58,9 +59,20 @@ def _read_beside(lines: list[str], add_grid: AddGrid) -> list[str]:
                     lines[other] = _blank(lines[other], left, right)
                 inserts.append((left, own_end, " " + add_grid(rows, index) + " "))
         for left, own_end, grid_mark in reversed(inserts):
-            line = line[:left] + grid_mark + line[own_end:]
+            line = line[:left] + grid_mark.ljust(own_end - left) + line[own_end:]
         lines[index] = line
     return lines
+
+
+def _find_edge(lines: list[str], index: int, left: int) -> int | None:
+    """Return where the name of the next matrix begins that lines beside this one have."""
+    edges = []
+    for step in (-1, 1):
+        k = index + step
+        while 0 <= k < len(lines) and abs(k - index) < 12 and lines[k].strip():
+            edges += [_find_next_name(lines[k], m.start()) for m in _EQUALS.finditer(lines[k])]
+            k += step
+    return min((edge for edge in edges if edge > left + 1), default=None)
 
 
 def _find_next_name(line: str, equals: int) -> int:
@@ -84,7 +96,7 @@ def _collect_rows(
         while 0 <= k < len(lines) and len(rows) < _MAX_ROWS:
             cells, _ = _read_slice(lines[k], max(0, left - 1), right, is_other=True)
             is_below = not own and bool(lines[k][: max(0, left - 1)].strip())
-            if not cells or is_below or _EQUALS.search(lines[k]):
+            if not cells or is_below or not _is_free(lines[k], left, right):
                 break
             if count and len(cells) != count:
                 break
@@ -100,6 +112,15 @@ def _collect_rows(
     if not own and not (above and below) and lines[index][left:right].strip(" ,;."):
         return None
     return matrix, own_end, [k for k, _ in (*above, *below)]
+
+
+def _is_free(line: str, left: int, right: int | None) -> bool:
+    """Return True if no name of this line claims the numbers at these columns."""
+    if _EQUALS.search(line, left, len(line) if right is None else right):
+        return False
+    before = line[:left]
+    mark = max(before.rfind("="), before.rfind("≈"))
+    return mark < 0 or bool(re.search(r"\d", before[mark:]))  # it has numbers of its own
 
 
 def _read_slice(
@@ -149,7 +170,8 @@ def _take_rows(lines: list[str], index: int) -> tuple[int, Rows | None]:
     if not lines[index].strip() or "\ue000" in lines[index]:
         return index, None
     header = lines[index].split() if index + 1 < len(lines) else []
-    for skip in (0, 1):  # pandas prints the names of the columns first
+    has_header = bool(header) and all(re.fullmatch(r"[\w.]+", name) for name in header)
+    for skip in (0, 1) if has_header else (0,):  # pandas prints the names of the columns first
         rows: list[list[str]] = []
         stop = index + skip
         while stop < len(lines) and len(rows) < 1_024:

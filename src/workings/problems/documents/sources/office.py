@@ -7,11 +7,11 @@ unpacked; macros, links and embedded objects are never looked at.
 import io
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from xml.etree import ElementTree
 
 from workings.errors import UserError
-from workings.problems.documents.sources.base import Grid, Source
+from workings.problems.documents.sources.base import Grid, Place, Source
 from workings.problems.documents.sources.markup import add_plain_line
 from workings.problems.documents.sources.tables import find_table_parts
 from workings.problems.documents.sources.text import add_text, stand_at
@@ -300,10 +300,21 @@ def add_workbook(source: Source, content: bytes) -> None:
 
 def add_cells(source: Source, cells: list[list[str]], title: str) -> None:
     """Add the matrices of a sheet, each with the address of its first cell."""
+    add_sheet(source, cells, lambda row, column: f"{title}!{format_column(column)}{row + 1}")
+
+
+def add_sheet(
+    source: Source, cells: list[list[str]], place_of: Callable[[int, int], Place]
+) -> None:
+    """Add the matrices and texts of a sheet; a text after an empty row is a heading."""
     for part in find_table_parts(cells):
-        place = f"{title}!{format_column(part.column)}{part.row + 1}"
+        place = place_of(part.row, part.column)
         if part.grid_rows is None:
-            add_plain_line(source, part.label, place)
+            is_first = part.row == 0 or not any(cell.strip() for cell in cells[part.row - 1])
+            if is_first and "=" not in part.label:
+                source.add_line(part.label, place, 4)
+            else:
+                add_plain_line(source, part.label, place)
             continue
         grid = Grid(part.grid_rows, place, part.problem, part.row_labels, part.column_labels)
         mark = source.add_grid(grid)
