@@ -115,11 +115,16 @@ def split_symbol(name: str) -> tuple[str, str]:
 
     >>> split_symbol("W_Q"), split_symbol("dh0"), split_symbol("attention.scores.2")
     (('W', 'Q'), ('dh', '0'), ('scores', '2'))
+    >>> split_symbol("mult_adds.2")
+    ('mult_adds', '2')
     """
     *_, last = parts = name.split(".")
     if last.isdigit() and len(parts) > 1:
         last = f"{parts[-2]}_{last}"
     base, _, index = last.partition("_")
+    name, _, number = index.rpartition("_")
+    if name and number.isdigit() and len(base) > 2:  # mult_adds_2, but not W_Q_2 or dW_Q_2
+        base, index = f"{base}_{name}", number
     match = re.fullmatch(r"(d?[a-z])(\d+)", base)
     if not index and match:
         base, index = match[1], match[2]

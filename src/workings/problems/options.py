@@ -33,6 +33,7 @@ class Option:
     parse: Callable[[str, Any], Any]
     is_required: bool = False
     alternatives: tuple[Alternative, ...] = ()
+    is_given: bool = False  # a text or number that is shown beside the given matrices
 
 
 def make_choice(*choices: str, default: str | None = None) -> Option:
@@ -64,7 +65,7 @@ def make_flag(default: bool = False) -> Option:
 
 def make_words(is_required: bool = True) -> Option:
     """Return an option that is a text: a string that is split at spaces, or a list of words."""
-    return Option((), _parse_words, is_required)
+    return Option((), _parse_words, is_required, is_given=True)
 
 
 def parse_choice(where: str, value: Any, choices: tuple[str, ...]) -> str:

@@ -132,8 +132,8 @@ class Problem:
         self.column_vectors = vectors == "columns"
         self.given = reader.read_matrices(self.kind, self.column_vectors)
         self.given |= reader.read_rounded(self.given, self.column_vectors)
-        self.kind.check_givens(self.given)
         self.sizes = self._infer_sizes(reader.find_flat_givens())
+        self.kind.check_givens(self.given)
         self.setting = reader.read_setting(self.kind, self.column_vectors, self.sizes)
         self.tokens = reader.read_tokens("tokens", self.sizes.sizes.get("n", self.setting.count))
         self.context_tokens = reader.read_tokens("context_tokens", self.sizes.sizes.get("m", 0))

@@ -204,12 +204,32 @@ def get_given_axes(problem: Problem, name: str) -> tuple[Axis, Axis]:
 def make_given_panels(
     problem: Problem, names: Collection[str] | None = None, decimals: int = GIVEN_DECIMALS
 ) -> list[Panel]:
-    """Return the given matrices to display; `names` restricts them, by default all are."""
-    return [
+    """Return the givens to display; `names` restricts them, by default all are."""
+    matrices = [
         make_panel(problem, name, None, matrix, *get_given_axes(problem, name), decimals)
         for name, matrix in problem.given.items()
         if name in problem.kind.matrices and (names is None or name in names)
     ]
+    options = [
+        _make_option_panel(name, problem.setting.options[name])
+        for name, option in problem.kind.options.items()
+        if option.is_given
+        and problem.setting.options[name] != option.default
+        and (names is None or name in names)
+    ]
+    return [*matrices, *options]
+
+
+def _make_option_panel(name: str, value: Any) -> Panel:
+    """Return a given text or number to display: words in a row, other texts below each other."""
+    if not isinstance(value, tuple):
+        return Panel(name, None, [[Cell(str(value), None)]], ["1"], ["1"])
+    are_words = all(isinstance(item, str) for item in value)
+    cells = [Cell(item if isinstance(item, str) else item.text, None) for item in value]
+    numbers = [str(k + 1) for k in range(len(cells))]
+    if are_words:
+        return Panel(name, None, [cells], ["1"], numbers)
+    return Panel(name, None, [[cell] for cell in cells], numbers, ["1"])
 
 
 def get_axis_labels(problem: Problem, axis: Axis, count: int) -> list[str]:

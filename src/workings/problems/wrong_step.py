@@ -77,6 +77,8 @@ class WrongStep:
         plausible = plausible[np.isfinite(plausible)]
         low, high = (plausible.min(), plausible.max()) if plausible.size else (0.0, 0.0)
         is_inside = (claimed >= low - units) & (claimed <= high + units)
+        # A single number has no others that would show a range.
+        is_inside &= plausible.size > 1
         within_range = np.where(is_inside, 1 / ((high - low) / units + 1), 0.0)
         error = np.abs(claimed - np.where(np.isinf(correct), 0, correct)) / units
         chance = (within_range + 1 / (2 * _LOG_MAGNITUDES * np.maximum(error, 1.0))) / 2

@@ -5,9 +5,11 @@ from workings.problems.kinds.attention_gradients import ATTENTION_GRADIENT
 from workings.problems.kinds.base import Kind, Setting, Step
 from workings.problems.kinds.batch_norm import BATCH_NORM
 from workings.problems.kinds.convolution import CONV1D
+from workings.problems.kinds.costs import CACHE, COST
 from workings.problems.kinds.gated import GRU, LSTM
 from workings.problems.kinds.language import EMBEDDING, LM_HEAD, SOFTMAX
 from workings.problems.kinds.layer_gradients import LAYER_NORM_GRADIENT, LINEAR_GRADIENT
+from workings.problems.kinds.layer_table import LAYERS
 from workings.problems.kinds.layers import ADDITIVE, BLOCK, FEED_FORWARD, LAYER_NORM, POSITIONS
 from workings.problems.kinds.loss import CROSS_ENTROPY, SOFTMAX_JACOBIAN
 from workings.problems.kinds.lstm_gradient import LSTM_GRADIENT
@@ -24,6 +26,7 @@ KINDS: dict[str, Kind] = {
         *(ATTENTION_GRADIENT, RNN_GRADIENT, RNN_JACOBIAN, LSTM_GRADIENT, OPTIMIZER_STEP),
         *(EMBEDDING, SOFTMAX, LM_HEAD, RMS_NORM),
         *(CONV1D, BATCH_NORM),
+        *(LAYERS, COST, CACHE),
     )
 }
 
