@@ -12,7 +12,7 @@ import numpy as np
 
 from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds import Step
-from workings.problems.ops import Env, Normalization, Scaling
+from workings.problems.ops import Env, Normalization, Scaling, format_own_claim_key
 from workings.problems.problem import Claim, Problem
 from workings.problems.verdicts import (
     WORST_FIRST,
@@ -258,6 +258,9 @@ def _follow_route(
     """Compute each step from the claims before it; return checked steps and matrices as claimed."""
     env, checked_steps = dict(problem.given), {}
     for step in problem.steps:
+        if step.op.reads_own_claim and step.key in route:
+            own = arithmetic.claims[step.key, route[step.key].reprint]
+            env[format_own_claim_key(step.key)] = IntervalMatrix.exact(own.values)
         matrix = arithmetic.compute(step, env)
         if step.key in route:
             checked = _check_claim(problem, step, route[step.key], matrix, arithmetic)
@@ -266,7 +269,8 @@ def _follow_route(
                 matrix,
                 checked.verdicts,
                 arithmetic.hide(step, matrix),
-                allows_minus_infinity=step.name.rpartition(".")[2] in _SOFTMAX_INPUTS,
+                allows_minus_infinity=step.op.allows_minus_infinity
+                or step.name.rpartition(".")[2] in _SOFTMAX_INPUTS,
             )
             checked_steps[step.key] = checked
         else:

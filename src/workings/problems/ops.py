@@ -28,6 +28,17 @@ def get_matrix(env: Env, key: str) -> IntervalMatrix:
     return env[key[:-1]].T if key.endswith("ᵀ") else env[key]
 
 
+def format_own_claim_key(key: str) -> str:
+    """Return the key of the numbers claimed for a step, which a recursive operation reads."""
+    return f"claimed:{key}"
+
+
+def get_own_claim(env: Env, key: str) -> Floats | None:
+    """Return the numbers claimed for a step, NaN where blank; None if it is not claimed."""
+    claimed = env.get(format_own_claim_key(key))
+    return None if claimed is None else claimed.mid
+
+
 def format_symbol(n: Notation, key: str) -> str:
     """Format the symbol of a matrix: scores for `attention.scores`, h₃ for `h.3`."""
     parts = key.removesuffix("ᵀ").split(".")
@@ -55,8 +66,13 @@ class Terms:
 class Op(ABC):
     """The operation that computes a step from earlier matrices.
 
-    `failure` says why a vector of the step cannot be computed if its numbers are not finite.
+    `failure` says why a vector of the step cannot be computed if its numbers are not finite;
+    `allows_minus_infinity`: a result of −∞, such as ln 0, is no failure. `reads_own_claim`: cells
+    depend on other cells of the same step, as claimed (`get_own_claim`).
     """
+
+    allows_minus_infinity: ClassVar[bool] = False
+    reads_own_claim: ClassVar[bool] = False
 
     failure: ClassVar[str] = "has a number that is too large"
 

@@ -242,6 +242,8 @@ class Problem:
             # A cell divided by a number that may be zero has no bounds: every claim would match.
             bounded = np.isfinite(matrix.mid) & np.isfinite(matrix.lo) & np.isfinite(matrix.hi)
             undefined = ~bounded & ~masked
+            if step.op.allows_minus_infinity:
+                undefined &= ~np.isneginf(matrix.mid)
             if undefined.any():
                 vector = int(np.argwhere(undefined)[0][0]) + 1
                 raise UserError(

@@ -224,12 +224,11 @@ def _make_option_panel(name: str, value: Any) -> Panel:
     """Return a given text or number to display: words in a row, other texts below each other."""
     if not isinstance(value, tuple):
         return Panel(name, None, [[Cell(str(value), None)]], ["1"], ["1"])
-    are_words = all(isinstance(item, str) for item in value)
-    cells = [Cell(item if isinstance(item, str) else item.text, None) for item in value]
-    numbers = [str(k + 1) for k in range(len(cells))]
-    if are_words:
-        return Panel(name, None, [cells], ["1"], numbers)
-    return Panel(name, None, [[cell] for cell in cells], numbers, ["1"])
+    texts = [" ".join(item) if isinstance(item, tuple) else str(item) for item in value]
+    numbers = [str(k + 1) for k in range(len(texts))]
+    if all(isinstance(item, str) for item in value):
+        return Panel(name, None, [[Cell(text, None) for text in texts]], ["1"], numbers)
+    return Panel(name, None, [[Cell(text, None)] for text in texts], numbers, ["1"])
 
 
 def get_axis_labels(problem: Problem, axis: Axis, count: int) -> list[str]:

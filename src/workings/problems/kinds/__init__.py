@@ -17,6 +17,7 @@ from workings.problems.kinds.optimizers import OPTIMIZER_STEP
 from workings.problems.kinds.recurrent import RNN
 from workings.problems.kinds.recurrent_gradients import RNN_GRADIENT, RNN_JACOBIAN
 from workings.problems.kinds.rms_norm import RMS_NORM
+from workings.problems.kinds.text_metrics import BLEU, EDIT_DISTANCE, ROUGE_L
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
@@ -27,6 +28,7 @@ KINDS: dict[str, Kind] = {
         *(EMBEDDING, SOFTMAX, LM_HEAD, RMS_NORM),
         *(CONV1D, BATCH_NORM),
         *(LAYERS, COST, CACHE),
+        *(BLEU, ROUGE_L, EDIT_DISTANCE),
     )
 }
 

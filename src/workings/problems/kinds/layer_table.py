@@ -28,6 +28,9 @@ class Layer:
     numbers: Mapping[str, int]
     text: str
 
+    def __str__(self) -> str:
+        return self.text
+
     def __getitem__(self, name: str) -> int:
         return self.numbers[name]
 
