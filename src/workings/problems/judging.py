@@ -206,7 +206,7 @@ def _find_hidden_units(
         units = matrix.units[matrix.units > 0]
         # With fixed decimals, a number that has fewer has dropped its zeros.
         unit = units.max(initial=0.0) if has_significant_digits else units.min(initial=np.inf)
-        if units.size:
+        if units.size and not problem.get_step(key).labels:  # a token shows no decimals
             unit = max(min(float(unit), _COARSEST_HIDDEN_UNIT), least)
             claimed[key] = max(unit, claimed.get(key, 0.0))
     hidden = dict.fromkeys((step.key for step in problem.steps), 0.0)

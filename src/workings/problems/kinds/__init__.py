@@ -4,8 +4,10 @@ from workings.problems.kinds.attention import ATTENTION
 from workings.problems.kinds.attention_gradients import ATTENTION_GRADIENT
 from workings.problems.kinds.base import Kind, Setting, Step
 from workings.problems.kinds.batch_norm import BATCH_NORM
+from workings.problems.kinds.beam_search import BEAM_SEARCH
 from workings.problems.kinds.convolution import CONV1D
 from workings.problems.kinds.costs import CACHE, COST
+from workings.problems.kinds.decoding import SAMPLING, SENTENCE
 from workings.problems.kinds.gated import GRU, LSTM
 from workings.problems.kinds.language import EMBEDDING, LM_HEAD, SOFTMAX
 from workings.problems.kinds.layer_gradients import LAYER_NORM_GRADIENT, LINEAR_GRADIENT
@@ -29,6 +31,8 @@ KINDS: dict[str, Kind] = {
         *(CONV1D, BATCH_NORM),
         *(LAYERS, COST, CACHE),
         *(BLEU, ROUGE_L, EDIT_DISTANCE),
+        *(SAMPLING, SENTENCE),
+        BEAM_SEARCH,
     )
 }
 
