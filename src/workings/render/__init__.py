@@ -20,6 +20,7 @@ _MODULES = {
     "workings.problems.worked_problem.WorkedProblem": "workings.render.worked",
     "workings.problems.worked_problem.WorkedResult": "workings.render.worked",
     "workings.problems.derivation.CellDerivation": "workings.render.derivation",
+    "workings.problems.search_tree.SearchTree": "workings.render.search_tree",
     "workings.interpret.results.AttentionMaps": "workings.render.attention_maps",
     "workings.interpret.results.Attribution": "workings.render.attribution",
     "workings.interpret.results.CaptionAttention": "workings.render.caption_attention",
