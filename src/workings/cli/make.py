@@ -12,6 +12,9 @@ _KINDS = {
     "attention": "self, masked, cross, multi-head, additive, block",
     "layers": "positions, layer_norm, feed_forward",
     "recurrent networks": "rnn, lstm",
+    "losses and gradients": "cross_entropy, label_smoothing, softmax_jacobian, linear_gradient,"
+    " layer_norm_gradient, attention_gradient, rnn_gradient, rnn_jacobian, lstm_gradient,"
+    " momentum_step, adam_step",
 }
 # The options of `SheetKind`s; each kind says which it accepts.
 _SIZE_OPTIONS = {

@@ -17,6 +17,7 @@ the choice of problems that tell the mistakes apart. The tests of sheets run ove
 """
 
 from workings.problems.sheets.attention_sheets import ATTENTION_SHEETS
+from workings.problems.sheets.gradient_sheets import GRADIENT_SHEETS
 from workings.problems.sheets.layer_sheets import LAYER_SHEETS
 from workings.problems.sheets.recurrent_sheets import RECURRENT_SHEETS
 from workings.problems.sheets.sheet_kind import SheetKind
@@ -25,6 +26,7 @@ SHEET_FAMILIES: dict[str, tuple[SheetKind, ...]] = {
     "Attention": ATTENTION_SHEETS,
     "Layers": LAYER_SHEETS,
     "Recurrent networks": RECURRENT_SHEETS,
+    "Losses and gradients": GRADIENT_SHEETS,
 }
 SHEET_KINDS: dict[str, SheetKind] = {
     kind.name: kind for kinds in SHEET_FAMILIES.values() for kind in kinds
