@@ -50,29 +50,26 @@ def draw_upstream(rng: Random, rows: int, columns: int) -> Floats:
     return draw_inputs(rng, rows, columns, GRADIENT_VALUES)
 
 
+def _draw_logits(rng: Random, rows: int, columns: int) -> Floats:
+    """Draw rows without ties."""
+    return np.array([rng.sample(LOGIT_VALUES, columns) for _ in range(rows)], dtype=np.float64)
+
+
 def draw_cross_entropy(rng: Random, plan: SheetPlan) -> Fields:
     """Draw logits without ties, and classes of which the logits predict some but not all."""
     n, c = plan.tokens, plan.width
-
-    def has_no_ties(logits: Floats) -> bool:
-        return all(len(set(row)) == c for row in logits.tolist())
-
-    logits = draw_until(lambda: draw_inputs(rng, n, c, LOGIT_VALUES), has_no_ties, 2_000)
+    logits = draw_until(lambda: _draw_logits(rng, n, c), lambda x: is_small(x, 2.0))
     for _ in range(200):
         classes = np.array([rng.randrange(c) for _ in range(n)])
         num_hits = int((logits.argmax(1) == classes).sum())
         if 0 < num_hits < n and len(set(classes.tolist())) > 1:
-            return {"logits": logits, "targets": [int(k) + 1 for k in classes]}
+            return {"logits": logits, "targets": classes[None] + 1.0}
     raise SamplingError
 
 
 def draw_softmax_jacobian(rng: Random, plan: SheetPlan) -> Givens:
     """Draw distinct logits and a gradient of their softmax."""
-    logits = draw_until(
-        lambda: draw_vector(rng, plan.width, LOGIT_VALUES),
-        lambda row: len(set(row[0].tolist())) == plan.width,
-        2_000,
-    )
+    logits = _draw_logits(rng, 1, plan.width)
     return {"logits": logits, "dprobabilities": draw_upstream(rng, 1, plan.width)}
 
 
