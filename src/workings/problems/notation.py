@@ -88,6 +88,7 @@ _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "theta": "θ", "sigma": "σ"}
 _LATEX_GREEK = {letter: f"\\{name}" for name, letter in _GREEK.items()}
+_GRADIENT = re.compile(r"d[A-Za-zα-ω]")  # dW: an upright d before a letter
 _OPERATORS = ("+", "−", "=")
 _INFINITE = {"inf": "∞", "+inf": "∞", "-inf": "−∞"}
 _EXPONENT = re.compile(r"(.*\d)[eE]([+-]?\d{1,6})")
@@ -268,7 +269,7 @@ class LatexNotation(Notation):
 
     def symbol(self, name: str) -> str:
         base, index = split_symbol(name)
-        if re.fullmatch(r"d[A-Za-zα-ω]", base):  # a gradient: an upright d
+        if _GRADIENT.fullmatch(base):
             base = rf"\mathrm{{d}}{_LATEX_GREEK.get(base[1], base[1])}"
         elif base in _LATEX_GREEK:
             base = _LATEX_GREEK[base]
@@ -328,8 +329,11 @@ class MathMLNotation(Notation):
 
     def symbol(self, name: str) -> str:
         base, index = (escape_xml(part) for part in split_symbol(name))
+        letter = f"<mi>{base}</mi>"
+        if _GRADIENT.fullmatch(base):
+            letter = f'<mrow><mi mathvariant="normal">d</mi><mi>{base[1]}</mi></mrow>'
         subscript = f"<mn>{index}</mn>" if index.isdecimal() else f"<mi>{index}</mi>"
-        return f"<msub><mi>{base}</mi>{subscript}</msub>" if index else f"<mi>{base}</mi>"
+        return f"<msub>{letter}{subscript}</msub>" if index else letter
 
     def number(self, value: Real) -> str:
         text = format_decimal(value, self.decimals).replace("inf", "∞")
