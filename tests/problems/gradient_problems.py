@@ -223,7 +223,7 @@ def draw_lstm_gradient(rng: Rng) -> GradientProblem:
         loss = (state * given["dh"]).sum()
         if "dc_next" in given:
             loss = loss + (cell * given["dc_next"]).sum()
-        return loss, {"z": z, **gates, "c": cell, "h": state}
+        return loss, {"sum": z, **gates, "c": cell, "h": state}
 
     return GradientProblem(fields, compute_loss)
 

@@ -1,6 +1,6 @@
 """Problems on back-propagation through one time step of an LSTM.
 
-`z` has the four pre-activations side by side, in the order input, forget, cell, output.
+`sum` has the four pre-activations side by side, in the order input, forget, cell, output.
 """
 
 import numpy as np
@@ -31,17 +31,19 @@ def _build_forward_steps(sizes: Sizes) -> list[Step]:
     total = Linear(pairs, bias="b" if "b" in sizes else None)
     without = Linear(pairs[:1], bias=total.bias)
     forgotten = (("recurrence-forgotten", without, "left out the previous state"),)
-    steps = [Step("z", total, row_axis="", mistakes=forgotten)]
+    steps = [Step("sum", total, row_axis="", mistakes=forgotten)]
     steps += [
         Step(
-            f"z_{gate}",
-            ColumnSlice("z", k * width, (k + 1) * width),
+            f"sum_{gate}",
+            ColumnSlice("sum", k * width, (k + 1) * width),
             is_shown=False,
             is_claimable=False,
         )
         for k, gate in enumerate(LSTM_GATES)
     ]
-    steps += [Step(gate, Activation(f"z_{gate}", f), row_axis="") for gate, f in LSTM_GATES.items()]
+    steps += [
+        Step(gate, Activation(f"sum_{gate}", f), row_axis="") for gate, f in LSTM_GATES.items()
+    ]
     swapped = _add_products(("i", "c0"), ("f", "g"))
     return [
         *steps,
@@ -132,7 +134,7 @@ def _build_slope_step(gate: str) -> Step:
     other = "slope of sigmoid" if own == "slope of tanh" else "slope of tanh"
     upstream = f"d{gate}"
     return Step(
-        f"dz_{gate}",
+        f"dsum_{gate}",
         make_product(upstream, (gate, own)),
         row_axis="",
         mistakes=(
@@ -140,8 +142,8 @@ def _build_slope_step(gate: str) -> Step:
             ("wrong-slope", make_product(upstream, (gate, other)), f"used the {other}"),
             (
                 "slope-at-wrong-value",
-                make_product(upstream, (f"z_{gate}", own)),
-                "computed the slope from z, before the activation",
+                make_product(upstream, (f"sum_{gate}", own)),
+                "computed the slope from the sum, before the activation",
             ),
             (
                 "activation-for-slope",
@@ -159,12 +161,12 @@ def _build_slope_step(gate: str) -> Step:
 
 def _build_weight_gradient_steps(sizes: Sizes) -> list[Step]:
     """Return the gradients of weights and inputs, from all four pre-activations."""
-    parts = tuple(f"dz_{gate}" for gate in LSTM_GATES)
+    parts = tuple(f"dsum_{gate}" for gate in LSTM_GATES)
     order = (parts[1], parts[0], *parts[2:])
     unsloped = Concatenation(tuple(f"d{gate}" for gate in LSTM_GATES))
     steps = [
         Step(
-            "dz",
+            "dsum",
             Concatenation(parts),
             row_axis="",
             mistakes=(
@@ -174,16 +176,20 @@ def _build_weight_gradient_steps(sizes: Sizes) -> list[Step]:
         )
     ]
     for weight, x in (("W_x", "x"), ("W_h", "h0")):
-        mistakes = list_weight_gradient_mistakes(x, "dz")
+        mistakes = list_weight_gradient_mistakes(x, "dsum")
         if x == "h0":
-            new = Linear((("hᵀ", "dz"),))
+            new = Linear((("hᵀ", "dsum"),))
             mistakes += (("state-of-same-time", new, "used the new state, not the previous one"),)
-        steps.append(Step(f"d{weight}", Linear(((f"{x}ᵀ", "dz"),)), row_axis="", mistakes=mistakes))
+        steps.append(
+            Step(f"d{weight}", Linear(((f"{x}ᵀ", "dsum"),)), row_axis="", mistakes=mistakes)
+        )
     if "b" in sizes:
-        steps.append(Step("db", Copy("dz"), row_axis="", is_shown=False))
+        steps.append(Step("db", Copy("dsum"), row_axis="", is_shown=False))
     for weight, x in (("W_x", "x"), ("W_h", "h0")):
-        mistakes = list_input_gradient_mistakes("dz", weight)
-        steps.append(Step(f"d{x}", Linear((("dz", f"{weight}ᵀ"),)), row_axis="", mistakes=mistakes))
+        mistakes = list_input_gradient_mistakes("dsum", weight)
+        steps.append(
+            Step(f"d{x}", Linear((("dsum", f"{weight}ᵀ"),)), row_axis="", mistakes=mistakes)
+        )
     return steps
 
 

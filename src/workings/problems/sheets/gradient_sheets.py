@@ -39,7 +39,9 @@ from workings.problems.sheets.sheet_kind import (
 
 LOGIT_VALUES = (-1, -0.5, 0, 0.5, 1, 1.5, 2)
 GRADIENT_VALUES = (-2, -1, -0.5, 0.5, 1, 2, 3)  # of the loss with respect to an output
+RNN_INPUT_VALUES = (-1, -0.5, 0.5, 1, 2)
 STATE_VALUES = (-0.5, -0.4, -0.2, 0.2, 0.3, 0.5, 0.6)
+MIN_SUM, MAX_SUM = 0.2, 1.8  # of the argument of tanh: its slope is from 0.1 to 0.96
 _GATE_NAMES = ("input (i)", "forget (f)", "cell (g)", "output (o)")
 
 
@@ -100,22 +102,25 @@ def draw_attention_gradient(rng: Random, plan: SheetPlan) -> Givens:
 def draw_rnn_jacobian(rng: Random, plan: SheetPlan) -> Givens:
     """Draw a network whose tanh neither saturates nor stays near zero, where its slope is one."""
     d, hidden = plan.width, plan.hidden_size
-    for _ in range(2_000):
-        given = {
-            "X": draw_inputs(rng, plan.tokens, d, (-1, -0.5, 0.5, 1, 2)),
-            "W_xh": draw_weight(rng, d, hidden, GATE_WEIGHT_VALUES, 0.9),
-            "W_hh": draw_weight(rng, hidden, hidden, GATE_WEIGHT_VALUES, 0.9),
-            "b": draw_vector(rng, hidden, (-0.5, 0.5, 1)),
-            "h0": draw_vector(rng, hidden, STATE_VALUES),
-        }
-        state, is_suitable = given["h0"], True
-        for row in given["X"]:
-            total = row @ given["W_xh"] + state @ given["W_hh"] + given["b"]
-            is_suitable &= bool(((np.abs(total) > 0.2) & (np.abs(total) < 1.8)).all())
-            state = np.tanh(total)
-        if is_suitable:
-            return given
-    raise SamplingError
+    given = {
+        "W_xh": draw_weight(rng, d, hidden, GATE_WEIGHT_VALUES, 0.9),
+        "W_hh": draw_weight(rng, hidden, hidden, GATE_WEIGHT_VALUES, 0.9),
+        "b": draw_vector(rng, hidden, BIAS_VALUES),
+        "h0": draw_vector(rng, hidden, STATE_VALUES),
+    }
+    rows: list[Floats] = []
+    state = given["h0"]
+    while len(rows) < plan.tokens:
+        recurrent = state @ given["W_hh"] + given["b"]
+
+        def is_suitable(row: Floats, recurrent: Floats = recurrent) -> bool:
+            total = np.abs(row @ given["W_xh"] + recurrent)
+            is_new = not any((row == other).all() for other in rows)
+            return is_new and bool(((total > MIN_SUM) & (total < MAX_SUM)).all())
+
+        rows.append(draw_until(lambda: draw_vector(rng, d, RNN_INPUT_VALUES), is_suitable, 500))
+        state = np.tanh(rows[-1] @ given["W_xh"] + recurrent)
+    return {"X": np.concatenate(rows), **given}
 
 
 def draw_rnn_gradient(rng: Random, plan: SheetPlan) -> Givens:
@@ -226,9 +231,9 @@ def _describe_rnn_jacobian(plan: SheetPlan, problem: Problem) -> list[str]:  # n
 def _describe_lstm_gradient(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
     shares = format_shares(plan.feature_axis, plan.hidden_size, _GATE_NAMES)
     return [
-        f"z = x W_x + h0 W_h + b has the gates side by side: {shares}."
+        f"The sum x W_x + h0 W_h + b has the gates side by side: {shares}."
         if not plan.column_vectors
-        else f"z = W_x x + W_h h0 + b has the gates one below the other: {shares}.",
+        else f"The sum W_x x + W_h h0 + b has the gates one below the other: {shares}.",
         "dc_next is the gradient that reaches c from the next time step.",
         _describe_upstream("h"),
     ]
@@ -374,7 +379,8 @@ GRADIENT_SHEETS = (
         describe=_describe_rnn_gradient,
         make_settings=lambda _: {"activation": "tanh"},
         sizes=((2, 2), (3, 2), (4, 3)),
-        options={"hidden_size": SizeOption(lambda _, width: min(width, 3))},
+        max_size=(5, 5),
+        options={"hidden_size": SizeOption(lambda _, width: min(width, 3), maximum=4)},
         sentence="labels",
     ),
     SheetKind(
@@ -386,20 +392,21 @@ GRADIENT_SHEETS = (
         describe=_describe_rnn_jacobian,
         make_settings=lambda _: {"activation": "tanh"},
         sizes=((2, 2), (3, 2), (4, 3)),
-        options={"hidden_size": SizeOption(lambda _, width: min(width, 3))},
+        max_size=(5, 5),
+        options={"hidden_size": SizeOption(lambda _, width: min(width, 3), maximum=4)},
         sentence="labels",
     ),
     SheetKind(
         name="lstm_gradient",
         title="Back-propagation through one step of an LSTM",
         problem_kind="lstm_gradient",
-        picture="x, h₀, c₀ → gates → c → h; back: dh → dc → dgates → dz → dW, dx, dh₀",
+        picture="x, h₀, c₀ → gates → c → h; back: dh → dc → dgates → dsum → dW, dx, dh₀",
         draw=draw_lstm_gradient,
         describe=_describe_lstm_gradient,
         sizes=((1, 1), (1, 2), (1, 3)),
         min_size=(1, 1),
         max_size=(1, 4),
-        options={"hidden_size": SizeOption(lambda _, width: min(width + 1, 2), maximum=3)},
+        options={"hidden_size": SizeOption(lambda _, width: min(width + 1, 2), maximum=4)},
         size_names=("steps", "inputs"),
         size_text="{} step with {} inputs",
         sentence="none",
