@@ -13,7 +13,12 @@ from workings import UserError, load, train
 from workings.cli import main
 from workings.tasks.classification import Classification
 from workings.training.logging import read_epochs
-from workings.training.own_data import Plan, compare_with_baselines, suggest_next
+from workings.training.own_data import (
+    Plan,
+    Validation,
+    compare_with_baselines,
+    suggest_next,
+)
 from workings.training.runs import resume, train_recipe
 
 WORDS = {
@@ -80,7 +85,10 @@ def test_data_in_place_of_a_recipe_say_what_to_type(run, tmp_path, capsys):
     pairs.write_text("".join(f"one {i}\tun {i}\n" for i in range(20)))
     text = tmp_path / "play.txt"
     text.write_text("To be.\n")
-    for path, task in ((data, "classify"), (pairs, "translate"), (text, "language")):
+    tabs = tmp_path / "pairs.txt"
+    tabs.write_text(pairs.read_text())
+    guesses = ((data, "classify"), (pairs, "translate"), (tabs, "translate"), (text, "language"))
+    for path, task in guesses:
         assert main(["train", str(path)]) == 2
         assert f"not a recipe: workings train --task {task} --data" in capsys.readouterr().err
     assert main(["train", str(run)]) == 2
@@ -145,6 +153,28 @@ def test_suggestions_compare_with_the_baselines(run):
     assert "naive Bayes is better by 10.0%: try --model.kind ngrams" in suggest(0.66, **baselines)
     assert "hardly better than always" in suggest(0.51, **baselines)
     assert "none were left to test on" in suggest(0.0, rows=0)
+
+
+def test_suggestions_for_generators_name_a_baseline_that_is_not_beaten(tmp_path):
+    task = train(task="language", data=["hello world, yellow fellow"] * 40, minutes=0.01)
+    metric, baselines = task.baseline_metric, {"single tokens": 4.0, "trigrams": 2.0}
+    lines = [suggest_next(task, {metric: s}, baselines, tmp_path)[1] for s in (1.5, 3.0)]
+    assert lines[0] == "next: more time allows a larger model: --minutes 30"
+    assert lines[1].startswith("next: not better than trigrams: more time")
+
+
+def test_a_chosen_classifier_is_trained_although_the_comparison_took_all_the_time(
+    tmp_path, monkeypatch
+):
+    data = write_csv(tmp_path / "reviews.csv", make_rows(240))
+    monkeypatch.setattr(Plan, "elapsed_minutes", 1.0)
+    monkeypatch.setattr(
+        "workings.training.own_data.validate_classifier",
+        lambda recipe, _: Validation(1 / recipe.train.epochs, 0.0, minutes=0.4),
+    )
+    plan = Plan("classify", str(data), 0.5)
+    assert plan.recipe.train.minutes == 0.5  # 0.4 for four fifths of the rows
+    assert Plan("classify", str(data), 10.0).recipe.train.minutes == 8.0
 
 
 # -- odd tables ------------------------------------------------------------------------------------

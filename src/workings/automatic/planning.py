@@ -31,6 +31,7 @@ from workings.data.readers import (
     Record,
     detect_format_by_name,
     is_fasttext,
+    read_lines,
     read_records,
     source_name,
 )
@@ -277,13 +278,21 @@ def check_is_recipe(path: Path) -> None:
     raise UserError(f"{name} is {kind}, not a recipe: {command}")
 
 
+def _has_tabs(path: Path) -> bool:
+    """Return True if the first lines of a text have two columns or more."""
+    lines = [line for _, line in islice(read_lines(path), 20) if line.strip()]
+    return bool(lines) and all("\t" in line.strip() for line in lines)
+
+
 def _guess_task(path: Path) -> str:
     if path.is_dir():
         if any(p.suffix.lower() in (".jpg", ".jpeg", ".png", ".zip") for p in _list_files(path)):
             return "caption"
         return "translate" if _find_parallel_suffixes(path) else "classify"
     if detect_format_by_name(path.name) not in TABLE_FORMATS:
-        return "classify" if is_fasttext(path) else "language"
+        if is_fasttext(path):
+            return "classify"
+        return "translate" if _has_tabs(path) else "language"
     try:
         sample = sample_table(str(path))
         profiles = profile_columns(sample.rows if sample else ())

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -61,6 +61,7 @@ class Plan:
         self.stated = stated or {}
         self.lines: list[str] = []
         self._start = time.monotonic()
+        self._min_minutes = 0.0  # that the chosen model needs, as far as it is known
         self.recipe = self._choose()
 
     @property
@@ -119,7 +120,7 @@ class Plan:
         """Return the index of the classifier with the highest accuracy on held-out rows."""
         rest, held = hold_out(_sample_examples(data.splits.train), VALIDATION_FRACTION, seed=1)
         splits = Splits(data.splits.name, tuple(rest), tuple(held), ())
-        results: list[tuple[float, float]] = []
+        results: list[Validation] = []
         for recipe in recipes:
             assert isinstance(recipe, ClassificationRecipe)
             results.append(validate_classifier(recipe, splits))
@@ -127,9 +128,13 @@ class Plan:
                 break
         best = max(range(len(results)), key=results.__getitem__)
         scores = ", ".join(
-            f"{choice.name} {accuracy:.1%}"
-            for choice, (accuracy, _) in zip(choices, results, strict=False)
+            f"{choice.name} {result.accuracy:.1%}"
+            for choice, result in zip(choices, results, strict=False)
         )
+        # A busy machine may have spent the time on the comparison: a model that is hardly trained
+        # would be worse than one that is late.
+        needed = results[best].minutes * len(data.splits.train) / max(len(rest), 1)
+        self._min_minutes = min(needed, self.minutes)
         self.lines.append(
             f"model: {choices[best].name}: the best on {len(held):,} held-out rows ({scores})"
         )
@@ -139,7 +144,8 @@ class Plan:
         """Build the recipe of a choice, with what the user has stated."""
         table: Table = {"task": self.task, "title": Path(self.data).stem, **choice.table}
         table["data"] = {**_section(table, "data"), **section}
-        left = max(self.minutes * (1 - RESERVED_FRACTION) - self.elapsed_minutes, 0.01)
+        left = self.minutes * (1 - RESERVED_FRACTION) - self.elapsed_minutes
+        left = max(left, self._min_minutes, 0.01)
         table["train"] = {**_section(table, "train"), "minutes": round(left, 2)}
         kind = _section(self.stated, "model").get("kind")
         if kind is not None and kind != table["model"]["kind"]:
@@ -205,21 +211,32 @@ def train_own_data(
     return trained
 
 
-def validate_classifier(recipe: ClassificationRecipe, splits: Splits) -> tuple[float, float]:
-    """Train a classifier in a temporary folder; return its validation accuracy, and minus its loss.
+class Validation(NamedTuple):
+    """How good a classifier is on validation data, the better the greater, and its training time.
 
-    Both are those of the last epoch, not the best one, which would favor many epochs.
+    Accuracy and loss are those of the last epoch: the best one would favor many epochs.
     """
+
+    accuracy: float
+    negative_loss: float
+    minutes: float
+
+
+def validate_classifier(recipe: ClassificationRecipe, splits: Splits) -> Validation:
+    """Train a classifier in a temporary folder, and validate it."""
     task = Classification.from_recipe(recipe, splits=splits)
     with TemporaryDirectory(prefix="workings-") as name, init_process_group() as group:
         group.select_device(recipe.train.device)
         log = Log(Path(name) / "log.jsonl", "quiet", batch_unit=task.batch_unit)
+        start = time.monotonic()
         try:
             Trainer(task, recipe.train, Path(name), log, recipe.seed, group).train()
         finally:
             log.close()
+        minutes = (time.monotonic() - start) / 60
         last = read_epochs(Path(name) / "log.jsonl")[-1]
-    return last.get("validation_accuracy", 0.0), -last.get("validation_loss", 0.0)
+    accuracy, loss = (last.get(f"validation_{key}", 0.0) for key in ("accuracy", "loss"))
+    return Validation(accuracy, -loss, minutes)
 
 
 def _sample_examples(examples: Sequence[Example]) -> Sequence[Example]:
@@ -265,10 +282,12 @@ def suggest_next(
         lines.append(f"next: {_suggest_for_classifier(task, result, baselines)}")
     elif task.verb == "complete":
         lines[0] = f'look: workings complete {folder} "a beginning"'
-        lines.append("next: more time allows a larger model: --minutes 30")
+        lines.append(_compare_generator(task, result, baselines, better=min))
+        lines[-1] += "more time allows a larger model: --minutes 30"
     elif task.verb == "translate":
         lines[0] = f'look: workings translate {folder} "a sentence"'
-        lines.append("next: more pairs, and more time: --minutes 30")
+        lines.append(_compare_generator(task, result, baselines, better=max))
+        lines[-1] += "more pairs, and more time: --minutes 30"
     lines.append(f"recipe: {folder / 'config.toml'}: copy it to change it")
     return lines
 
@@ -298,6 +317,20 @@ def _suggest_for_classifier(
     if len(task.examples["train"]) < 1000:
         return "more labeled rows help most"
     return "a neural network: --model.kind transformer --minutes 20"
+
+
+def _compare_generator(
+    task: Task,
+    result: Mapping[str, Any],
+    baselines: Mapping[str, float],
+    better: Callable[[float, float], float],
+) -> str:
+    """Return the beginning of a suggestion, which names a baseline that is not beaten."""
+    score = result.get(task.baseline_metric)
+    for name, baseline in baselines.items():
+        if score is not None and better(score, baseline) == baseline:
+            return f"next: not better than {name}: "
+    return "next: "
 
 
 def _path(name: str | None) -> Path | None:
