@@ -331,3 +331,89 @@ GROUPED_MISTAKES: dict[str, Planter] = {
         [{f"mixed.{h}": lambda e, h=h: e[f"weights.{h}"] @ e[f"K.{h}"]} for h in (1, 2)]
     ),
 }
+
+
+# -- a block of a decoder --------------------------------------------------------------------------
+
+
+def make_decoder_block(rng: Rng) -> Example:
+    """Return a block with norms after each part; its steps have one head and no biases."""
+    n, m, d = 2, 3, 3
+    given: dict[str, Any] = {"X": draw(rng, n, d), "context": draw(rng, m, d), "eps": 0.1}
+    for part in ("self_attention", "cross_attention"):
+        given |= {f"{part}.W_{name}": draw(rng, d, d) / 2 for name in "QV"}
+    given |= {"W_1": draw(rng, d, d), "W_2": draw(rng, d, d)}
+    example = Example("decoder_block", given, {"scale": "sqrt(d_k)", "normalizer": "softmax"})
+    steps = example.steps
+    add_part_attention(example, "self_attention.", "X", "X", np.tril(np.ones((n, n), dtype=bool)))
+    add_residual(example, 1, "X", "self_attention.output")
+    example.inner.add("self_attention.output")
+    x = "norm_1.normalised"
+    add_part_attention(example, "cross_attention.", x, "context", None)
+    add_residual(example, 2, x, "cross_attention.output")
+    example.inner.add("cross_attention.output")
+    steps["feed_forward.hidden"] = lambda e: e["norm_2.normalised"] @ e["W_1"]
+    steps["feed_forward.activated"] = lambda e: np.maximum(e["feed_forward.hidden"], 0)
+    steps["feed_forward.output"] = lambda e: e["feed_forward.activated"] @ e["W_2"]
+    steps["add_3"] = lambda e: e["norm_2.normalised"] + e["feed_forward.output"]
+    return example
+
+
+def add_part_attention(
+    example: Example, prefix: str, x: str, context: str, allowed: Matrix | None
+) -> None:
+    steps = example.steps
+    steps[f"{prefix}Q"] = lambda e: e[x] @ e[f"{prefix}W_Q"]
+    steps[f"{prefix}V"] = lambda e: e[context] @ e[f"{prefix}W_V"]
+    steps[f"{prefix}scores"] = lambda e: e[f"{prefix}Q"] @ e[context].T
+    steps[f"{prefix}scaled"] = lambda e: e[f"{prefix}scores"] / np.sqrt(e[x].shape[1])
+    if allowed is not None:
+        steps[f"{prefix}masked"] = lambda e: np.where(allowed, e[f"{prefix}scaled"], -np.inf)
+    last = list(steps)[-1]
+    steps[f"{prefix}weights"] = lambda e: softmax(e[last])
+    steps[f"{prefix}mixed"] = lambda e: e[f"{prefix}weights"] @ e[f"{prefix}V"]
+    steps[f"{prefix}output"] = lambda e: e[f"{prefix}mixed"]
+
+
+def add_residual(example: Example, which: int, x: str, output: str) -> None:
+    add, steps = f"add_{which}", example.steps
+    mean, variance = f"norm_{which}.mean", f"norm_{which}.variance"
+    steps[add] = lambda e: e[x] + e[output]
+    steps[mean] = lambda e: e[add].mean(1, keepdims=True)
+    steps[variance] = lambda e: ((e[add] - e[mean]) ** 2).mean(1, keepdims=True)
+    steps[f"norm_{which}.normalised"] = lambda e: (e[add] - e[mean]) / np.sqrt(e[variance] + 0.1)
+
+
+DECODER_BLOCK_MISTAKES: dict[str, Planter] = {
+    "residual-forgotten": lambda _: iter(
+        [
+            {"add_1": lambda e: e["self_attention.output"]},
+            {"add_2": lambda e: e["cross_attention.output"]},
+            {"add_3": lambda e: e["feed_forward.output"]},
+        ]
+    ),
+    "mask-forgotten": lambda _: iter(
+        [{"self_attention.masked": lambda e: e["self_attention.scaled"]}]
+    ),
+    "masked-with-zeros": lambda _: iter(
+        [{"self_attention.masked": lambda e: np.tril(e["self_attention.scaled"])}]
+    ),
+    "weight-transposed": lambda _: iter(
+        [
+            {"self_attention.Q": lambda e: e["X"] @ e["self_attention.W_Q"].T},
+            {"cross_attention.V": lambda e: e["context"] @ e["cross_attention.W_V"].T},
+        ]
+    ),
+    "wrong-weight": lambda _: iter(
+        [{"cross_attention.Q": lambda e: e["norm_1.normalised"] @ e["self_attention.W_Q"]}]
+    ),
+    "not-scaled": lambda _: iter(
+        [{"cross_attention.scaled": lambda e: e["cross_attention.scores"]}]
+    ),
+    "variance-with-n-1": lambda _: iter(
+        [{"norm_2.variance": lambda e: e["add_2"].var(1, keepdims=True, ddof=1)}]
+    ),
+    "activation-forgotten": lambda _: iter(
+        [{"feed_forward.activated": lambda e: e["feed_forward.hidden"]}]
+    ),
+}

@@ -88,6 +88,9 @@ def make_problem(example: Example, texts: dict[str, Texts]) -> Problem:
         k: v[0] if k.split("_")[0] in vectors and isinstance(v, list) else v
         for k, v in given.items()
     }
+    for name in [name for name in given if "." in name]:  # of a part of the problem
+        part, _, inner = name.partition(".")
+        given.setdefault(part, {})[inner] = given.pop(name)
     settings = {"vectors": "rows", **example.settings}
     if example.kind in ("attention", "block"):
         defaults = {"scale": "sqrt(d_k)", "mask": "none", "normalizer": "softmax"}

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 
 from attention_examples import (
+    DECODER_BLOCK_MISTAKES,
     EMBEDDING_MISTAKES,
     EXPONENTIALS_MISTAKES,
     GROUPED_MISTAKES,
     HEAD_MISTAKES,
     RMS_NORM_MISTAKES,
     ROPE_MISTAKES,
+    make_decoder_block,
     make_embedding,
     make_exponentials,
     make_grouped,
@@ -33,6 +35,7 @@ WORLDS: dict[str, tuple[Callable[[Rng], Example], dict[str, Planter]]] = {
     "rms_norm": (make_rms_norm, RMS_NORM_MISTAKES),
     "embedding": (make_embedding, EMBEDDING_MISTAKES),
     "lm_head": (make_head, HEAD_MISTAKES),
+    "decoder_block": (make_decoder_block, DECODER_BLOCK_MISTAKES),
     "gru": (make_gru, GRU_MISTAKES),
     "joint LSTM": (make_joint_lstm, JOINT_LSTM_MISTAKES),
     "RNN with output": (make_rnn_output, RNN_OUTPUT_MISTAKES),

@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds import Step
+from workings.problems.kinds.affine import ElementwiseAffine, take_root
 from workings.problems.kinds.layers import (
     Angles,
-    ElementwiseAffine,
     Mean,
     PositionEncoding,
     Standardization,
     Variance,
-    take_root,
 )
 from workings.problems.kinds.recurrence import list_state_mistakes
 from workings.problems.notation import Notation

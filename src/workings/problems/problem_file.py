@@ -87,7 +87,9 @@ class ProblemReader:
 
     def read_kind(self) -> Kind:
         """Read the kind of problem."""
-        return KINDS[self.read_choice("kind", tuple(KINDS), default="attention")]
+        kind = KINDS[self.read_choice("kind", tuple(KINDS), default="attention")]
+        self._given = _flatten_given(self._given, kind)
+        return kind
 
     def read_text(self, key: str, default: str) -> str:
         """Read a string."""
@@ -429,6 +431,18 @@ def _flatten_claims(
 def _safe_key(name: str) -> str:
     """Make a key of the file printable and short enough for an error."""
     return to_one_line(name[:60])
+
+
+def _flatten_given(given: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
+    """Return the givens with those of a part by their path: `self_attention.W_Q`."""
+    flat: dict[str, Any] = {}
+    for name, value in given.items():
+        has_parts = any(matrix.startswith(f"{name}.") for matrix in kind.matrices)
+        if has_parts and isinstance(value, Mapping):
+            flat |= {f"{name}.{inner}": matrix for inner, matrix in value.items()}
+        else:
+            flat[name] = value
+    return flat
 
 
 def _split_heads(value: Any, where: str, *, is_bias: bool) -> list[list[list[Any]]] | None:

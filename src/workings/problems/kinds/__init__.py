@@ -7,6 +7,7 @@ from workings.problems.kinds.batch_norm import BATCH_NORM
 from workings.problems.kinds.beam_search import BEAM_SEARCH
 from workings.problems.kinds.convolution import CONV1D
 from workings.problems.kinds.costs import CACHE, COST
+from workings.problems.kinds.decoder_block import DECODER_BLOCK
 from workings.problems.kinds.decoding import SAMPLING, SENTENCE
 from workings.problems.kinds.gated import GRU, LSTM
 from workings.problems.kinds.language import EMBEDDING, LM_HEAD, SOFTMAX
@@ -27,7 +28,7 @@ KINDS: dict[str, Kind] = {
         *(ATTENTION, POSITIONS, LAYER_NORM, RNN, LSTM, GRU, ADDITIVE, FEED_FORWARD, BLOCK),
         *(CROSS_ENTROPY, SOFTMAX_JACOBIAN, LINEAR_GRADIENT, LAYER_NORM_GRADIENT),
         *(ATTENTION_GRADIENT, RNN_GRADIENT, RNN_JACOBIAN, LSTM_GRADIENT, OPTIMIZER_STEP),
-        *(EMBEDDING, SOFTMAX, LM_HEAD, RMS_NORM),
+        *(EMBEDDING, SOFTMAX, LM_HEAD, RMS_NORM, DECODER_BLOCK),
         *(CONV1D, BATCH_NORM),
         *(LAYERS, COST, CACHE),
         *(BLEU, ROUGE_L, EDIT_DISTANCE),

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from workings.errors import UserError
 from workings.problems.intervals import IntervalMatrix
+from workings.problems.kinds.affine import ElementwiseAffine, take_root
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
-from workings.problems.kinds.layers import ElementwiseAffine, Standardization, take_root
+from workings.problems.kinds.layers import Standardization
 from workings.problems.notation import Notation
 from workings.problems.ops import Copy, Env, MistakeOption, Op, Terms, UnaryOp, format_symbol
 from workings.problems.options import make_choice, make_number

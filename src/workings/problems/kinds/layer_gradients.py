@@ -11,8 +11,9 @@ import numpy as np
 
 from workings.problems.elementwise import AxisSum, make_factors, make_product
 from workings.problems.intervals import IntervalMatrix
+from workings.problems.kinds.affine import take_root
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
-from workings.problems.kinds.layers import Mean, Standardization, Variance, take_root
+from workings.problems.kinds.layers import Mean, Standardization, Variance
 from workings.problems.notation import Notation
 from workings.problems.ops import (
     Activation,

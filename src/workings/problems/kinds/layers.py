@@ -1,18 +1,21 @@
 """Problems on position encodings, layer norm, feed-forward, additive attention and blocks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from workings.errors import UserError
 from workings.problems.intervals import IntervalMatrix, select_cells
+from workings.problems.kinds.affine import ElementwiseAffine, take_root
 from workings.problems.kinds.attention import (
     ATTENTION_MATRICES,
     ATTENTION_TIED_SIZES,
     build_attention_steps,
 )
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
+from workings.problems.kinds.rms_norm import build_rms_norm_steps
 from workings.problems.kinds.softmax import EXPONENTIALS_OPTION, build_weight_steps
 from workings.problems.notation import Notation
 from workings.problems.ops import (
@@ -20,6 +23,7 @@ from workings.problems.ops import (
     Copy,
     Env,
     Linear,
+    MistakeOption,
     Normalization,
     Op,
     Sum,
@@ -27,6 +31,10 @@ from workings.problems.ops import (
     UnaryOp,
     format_symbol,
 )
+from workings.problems.options import make_choice
+
+if TYPE_CHECKING:
+    from workings.problems.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -166,12 +174,6 @@ class Variance(Op):
         return (self.x, self.mean)
 
 
-def take_root(matrix: IntervalMatrix) -> IntervalMatrix:
-    """Return the square root of each cell; negative cells count as zero."""
-    with np.errstate(invalid="ignore"):
-        return matrix.apply_monotonic(lambda v: np.sqrt(np.maximum(v, 0)))
-
-
 @dataclass(frozen=True)
 class Standardization(Op):
     """The difference from the mean divided by the standard deviation.
@@ -219,42 +221,6 @@ class Standardization(Op):
 
     def sources(self) -> tuple[str, ...]:
         return (self.x, self.mean, self.variance)
-
-
-@dataclass(frozen=True)
-class ElementwiseAffine(Op):
-    """The elementwise affine map of a layer norm: each column times its γ plus its β."""
-
-    x: str
-    gamma: str | None
-    beta: str | None
-
-    def compute(self, env: Env) -> IntervalMatrix:
-        x = env[self.x]
-        x = x if self.gamma is None else x * env[self.gamma]
-        return x if self.beta is None else x + env[self.beta]
-
-    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
-        x = format_symbol(n, self.x)
-        x = x if self.gamma is None else n.product(n.symbol("γ"), x)
-        return x if self.beta is None else n.total([x, n.symbol("β")])
-
-    def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
-        term = n.factor(float(env[self.x].mid[i, j]))
-        if self.gamma is not None:
-            term = n.product(n.factor(float(env[self.gamma].mid[0, j])), term)
-        if self.beta is None:
-            return term
-        return n.total([term, n.factor(float(env[self.beta].mid[0, j]))])
-
-    def terms(self, env: Env, i: int, j: int) -> Terms:
-        own = float(env[self.x].mid[i, j])
-        product = (own,) if self.gamma is None else (float(env[self.gamma].mid[0, j]), own)
-        shift = [] if self.beta is None else [(float(env[self.beta].mid[0, j]),)]
-        return Terms([product, *shift])
-
-    def sources(self) -> tuple[str, ...]:
-        return tuple(key for key in (self.x, self.gamma, self.beta) if key is not None)
 
 
 def build_norm_steps(
@@ -351,32 +317,48 @@ ADDITIVE = Kind(
 )
 
 
-def _build_block_norm(sizes: Sizes, setting: Setting, which: int, x: str) -> list[Step]:
-    """Return the steps of norm 1 or 2, with its own γ and β or those given for both."""
+@dataclass(frozen=True)
+class Residual(Sum):
+    """The input of a part of a block plus its output."""
+
+    def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
+        yield "residual-forgotten", Copy(self.b), "did not add the input of the part"
+
+
+NORM_OPTION = make_choice("layer", "rms")
+
+
+def build_block_norm(sizes: Sizes, setting: Setting, which: int, x: str) -> list[Step]:
+    """Return the steps of one norm of a block, with its own γ and β or those given for all."""
     gamma, beta = (
         next((g for g in (f"{name}_{which}", name) if g in sizes), None)
         for name in ("gamma", "beta")
     )
-    return build_norm_steps(setting, x, gamma, beta, prefix=f"norm_{which}.")
+    prefix = f"norm_{which}."
+    if setting.options["norm"] == "layer":
+        return build_norm_steps(setting, x, gamma, beta, prefix)
+    if beta is not None:
+        raise UserError(f'{beta} is given, but norm = "rms": an RMSNorm has no β')
+    return build_rms_norm_steps(setting.eps, x, gamma, prefix)
 
 
 def _build_block_steps(sizes: Sizes, setting: Setting) -> list[Step]:
     if setting.order == "pre":
         return [
-            *_build_block_norm(sizes, setting, 1, "X"),
+            *build_block_norm(sizes, setting, 1, "X"),
             *build_attention_steps(sizes, setting, "attention.", "norm_1.output"),
-            Step("add_1", Sum("X", "attention.output")),
-            *_build_block_norm(sizes, setting, 2, "add_1"),
+            Step("add_1", Residual("X", "attention.output")),
+            *build_block_norm(sizes, setting, 2, "add_1"),
             *build_feed_forward_steps(sizes, setting, "norm_2.output", "feed_forward."),
-            Step("add_2", Sum("add_1", "feed_forward.output")),
+            Step("add_2", Residual("add_1", "feed_forward.output")),
         ]
     return [
         *build_attention_steps(sizes, setting, "attention.", "X"),
-        Step("add_1", Sum("X", "attention.output")),
-        *_build_block_norm(sizes, setting, 1, "add_1"),
+        Step("add_1", Residual("X", "attention.output")),
+        *build_block_norm(sizes, setting, 1, "add_1"),
         *build_feed_forward_steps(sizes, setting, "norm_1.output", "feed_forward."),
-        Step("add_2", Sum("norm_1.output", "feed_forward.output")),
-        *_build_block_norm(sizes, setting, 2, "add_2"),
+        Step("add_2", Residual("norm_1.output", "feed_forward.output")),
+        *build_block_norm(sizes, setting, 2, "add_2"),
     ]
 
 
@@ -396,7 +378,7 @@ BLOCK = Kind(
     required=("X", "W_1", "W_2"),
     tied_sizes=(*ATTENTION_TIED_SIZES, (("W_O",), "w", "d")),
     settings=("heads", "scale", "mask", "normalizer", "activation", "order", "eps"),
-    options={"exponentials": EXPONENTIALS_OPTION},
+    options={"exponentials": EXPONENTIALS_OPTION, "norm": NORM_OPTION},
     build=_build_block_steps,
     part_name="head",
     prefixes=("attention", "norm_1", "feed_forward", "norm_2"),

@@ -7,8 +7,8 @@ import numpy as np
 from workings.errors import UserError
 from workings.problems.elementwise import ElementwiseSum, make_factors
 from workings.problems.intervals import IntervalMatrix
+from workings.problems.kinds.affine import take_root
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
-from workings.problems.kinds.layers import take_root
 from workings.problems.notation import Notation
 from workings.problems.ops import Copy, Env, MistakeOption, Op, Scaling, format_symbol
 from workings.problems.options import make_choice, make_count, make_number

@@ -12,13 +12,13 @@ from workings.problems.elementwise import (
     make_product,
 )
 from workings.problems.intervals import IntervalMatrix
+from workings.problems.kinds.affine import take_root
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.kinds.layer_gradients import (
     ACTIVATION_NAMES,
     list_input_gradient_mistakes,
     list_slope_mistakes,
 )
-from workings.problems.kinds.layers import take_root
 from workings.problems.notation import Notation
 from workings.problems.ops import (
     Activation,

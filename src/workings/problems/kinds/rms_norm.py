@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from workings.problems.intervals import IntervalMatrix
+from workings.problems.kinds.affine import ElementwiseAffine, take_root
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
-from workings.problems.kinds.layers import ElementwiseAffine, take_root
 from workings.problems.notation import Notation
 from workings.problems.ops import Copy, Env, MistakeOption, Op, Terms, UnaryOp, format_symbol
 
