@@ -20,9 +20,13 @@ from attention_examples import (
 )
 from numpy_problems import Example, Planter, Rng
 from recurrent_examples import (
+    BIDIRECTIONAL_MISTAKES,
+    ENCODER_DECODER_MISTAKES,
     GRU_MISTAKES,
     JOINT_LSTM_MISTAKES,
     RNN_OUTPUT_MISTAKES,
+    make_bidirectional,
+    make_encoder_decoder,
     make_gru,
     make_joint_lstm,
     make_rnn_output,
@@ -38,5 +42,7 @@ WORLDS: dict[str, tuple[Callable[[Rng], Example], dict[str, Planter]]] = {
     "decoder_block": (make_decoder_block, DECODER_BLOCK_MISTAKES),
     "gru": (make_gru, GRU_MISTAKES),
     "joint LSTM": (make_joint_lstm, JOINT_LSTM_MISTAKES),
+    "bidirectional": (make_bidirectional, BIDIRECTIONAL_MISTAKES),
+    "encoder_decoder": (make_encoder_decoder, ENCODER_DECODER_MISTAKES),
     "RNN with output": (make_rnn_output, RNN_OUTPUT_MISTAKES),
 }

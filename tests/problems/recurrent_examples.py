@@ -28,6 +28,11 @@ def each_time(function: Callable[..., Matrix], step: str, /, **options: Any) -> 
     return planter
 
 
+def each_output(function: Callable[..., Matrix], step: str, /, **options: Any) -> Planter:
+    """Plant a step of a decoder of two steps computed with other options, at each time alone."""
+    return lambda _: iter([{f"{step}.{t}": partial(function, t=t, **options)} for t in (1, 2)])
+
+
 def several(*planters: Planter) -> Planter:
     return lambda example: (plant for planter in planters for plant in planter(example))
 
@@ -276,4 +281,148 @@ RNN_OUTPUT_MISTAKES: dict[str, Planter] = {
     "exp-not-normalised": each_time(activate, "probabilities", step="y", function=np.exp),
     "wrong-activation": each_time(activate, "h", step="sum", function=np.tanh),
     "recurrence-forgotten": lambda _: iter([{"sum.2": partial(output_sum, t=2, recurs=False)}]),
+}
+
+
+# -- encoder and decoder with attention ------------------------------------------------------------
+
+
+def make_encoder_decoder(rng: Rng) -> Example:
+    """Return an encoder of three steps and a decoder of two that attends to its states."""
+    n, m, h = 3, 2, 2
+    given = {"X": draw(rng, n, h), "decoder.Y": draw(rng, m, h)}
+    given |= {f"encoder.{name}": draw(rng, h, h) for name in ("W_xh", "W_hh")}
+    given |= {f"decoder.{name}": draw(rng, h, h) for name in ("W_ys", "W_ss", "W_cs")}
+    given |= {f"attention.{name}": draw(rng, h, h) for name in ("W_s", "W_h")}
+    given["attention.v"] = draw(rng, 1, h)
+    constants = {"encoder.h0": np.zeros((1, h))}
+    example = Example("encoder_decoder", given, {"activation": "tanh"}, constants=constants)
+    steps = example.steps
+    for t in range(1, n + 1):
+        steps[f"encoder.sum.{t}"] = partial(encoder_sum, t=t)
+        steps[f"encoder.h.{t}"] = partial(activate, step="encoder.sum", t=t, function=np.tanh)
+    steps["decoder.s0"] = lambda e: e["encoder.h.3"]
+    steps["H"] = lambda e: np.vstack([e[f"encoder.h.{t}"] for t in range(1, n + 1)])
+    example.inner.add("H")
+    for t in range(1, m + 1):
+        steps[f"decoder.hidden.{t}"] = partial(decoder_hidden, t=t)
+        steps[f"decoder.scores.{t}"] = lambda e, t=t: e["attention.v"] @ e[f"decoder.hidden.{t}"].T
+        steps[f"decoder.weights.{t}"] = partial(
+            activate, step="decoder.scores", t=t, function=softmax
+        )
+        steps[f"decoder.c.{t}"] = lambda e, t=t: e[f"decoder.weights.{t}"] @ e["H"]
+        steps[f"decoder.sum.{t}"] = partial(decoder_sum, t=t)
+        steps[f"decoder.s.{t}"] = partial(activate, step="decoder.sum", t=t, function=np.tanh)
+    return example
+
+
+def encoder_sum(e: Env, t: int, recurs: bool = True) -> Matrix:
+    recurrent = e[state("encoder.h", t - 1)] @ e["encoder.W_hh"] if recurs else 0
+    return e["X"][[t - 1]] @ e["encoder.W_xh"] + recurrent
+
+
+def decoder_hidden(
+    e: Env, t: int, function: Function = np.tanh, before: int | None = None
+) -> Matrix:
+    s = e[state("decoder.s", t - 1 if before is None else before)]
+    return function(s @ e["attention.W_s"] + e["H"] @ e["attention.W_h"])
+
+
+def decoder_sum(e: Env, t: int, parts: str = "ysc", context: int = 0) -> Matrix:
+    terms = {
+        "y": e["decoder.Y"][[t - 1]] @ e["decoder.W_ys"],
+        "s": e[state("decoder.s", t - 1)] @ e["decoder.W_ss"],
+        "c": e[f"decoder.c.{t - context}"] @ e["decoder.W_cs"],
+    }
+    return sum((terms[part] for part in parts), np.zeros(()))
+
+
+ENCODER_DECODER_MISTAKES: dict[str, Planter] = {
+    "input-forgotten": each_output(decoder_sum, "decoder.sum", parts="sc"),
+    "context-forgotten": each_output(decoder_sum, "decoder.sum", parts="ys"),
+    "old-context-used": lambda _: iter([{"decoder.sum.2": partial(decoder_sum, t=2, context=1)}]),
+    "first-state-for-last": lambda _: iter([{"decoder.s0": lambda e: e["encoder.h.1"]}]),
+    "recurrence-forgotten": several(
+        each_output(decoder_sum, "decoder.sum", parts="yc"),
+        lambda _: iter([{"encoder.sum.2": partial(encoder_sum, t=2, recurs=False)}]),
+    ),
+    "state-not-updated": lambda _: iter(
+        [{"decoder.hidden.2": partial(decoder_hidden, t=2, before=0)}]
+    ),
+    "activation-forgotten": each_output(decoder_hidden, "decoder.hidden", function=identity),
+    "exp-not-normalised": each_output(
+        activate, "decoder.weights", step="decoder.scores", function=np.exp
+    ),
+}
+
+
+# -- both directions -------------------------------------------------------------------------------
+
+
+def make_bidirectional(rng: Rng) -> Example:
+    n, d, h, o = 3, 2, 2, 2
+    given = {"X": draw(rng, n, d), "W_hy": draw(rng, 2 * h, o), "b_y": draw(rng, 1, o)}
+    constants = {}
+    for direction in ("forward", "backward"):
+        given |= {f"{direction}.W_xh": draw(rng, d, h), f"{direction}.W_hh": draw(rng, h, h)}
+        given[f"{direction}.b"] = draw(rng, 1, h)
+        constants[f"{direction}.h0"] = np.zeros((1, h))
+    example = Example("bidirectional_rnn", given, {"activation": "tanh"}, constants=constants)
+    for direction, times in (("forward", (1, 2, 3)), ("backward", (3, 2, 1))):
+        before = f"{direction}.h0"
+        for t in times:
+            key = f"{direction}.sum.{t}"
+            example.steps[key] = partial(direction_sum, direction=direction, t=t, before=before)
+            example.steps[f"{direction}.h.{t}"] = partial(
+                activate, step=f"{direction}.sum", t=t, function=np.tanh
+            )
+            before = f"{direction}.h.{t}"
+    for t in (1, 2, 3):
+        example.steps[f"h.{t}"] = partial(joint_directions, t=t)
+        example.steps[f"y.{t}"] = partial(joint_output, t=t)
+    return example
+
+
+def direction_sum(
+    e: Env, direction: str, t: int, before: str, recurs: bool = True, biased: bool = True
+) -> Matrix:
+    recurrent = e[before] @ e[f"{direction}.W_hh"] if recurs else 0
+    total = e["X"][[t - 1]] @ e[f"{direction}.W_xh"] + recurrent
+    return total + (e[f"{direction}.b"] if biased else 0)
+
+
+def joint_directions(
+    e: Env, t: int, order: tuple[str, str] = ("forward", "backward"), aligned: bool = True
+) -> Matrix:
+    times = {"forward": t, "backward": t if aligned else 4 - t}
+    return np.hstack([e[f"{name}.h.{times[name]}"] for name in order])
+
+
+def joint_output(e: Env, t: int, biased: bool = True) -> Matrix:
+    return e[f"h.{t}"] @ e["W_hy"] + (e["b_y"] if biased else 0)
+
+
+def plant_direction_sums(example: Example, **options: Any) -> Iterator[Plant]:
+    for direction, t, before in (("forward", 2, "forward.h.1"), ("backward", 1, "backward.h.2")):
+        wrong = partial(direction_sum, direction=direction, t=t, before=before, **options)
+        yield {f"{direction}.sum.{t}": wrong}
+
+
+BIDIRECTIONAL_MISTAKES: dict[str, Planter] = {
+    "directions-swapped": each_time(joint_directions, "h", order=("backward", "forward")),
+    "backward-not-realigned": lambda _: iter(
+        [{f"h.{t}": partial(joint_directions, t=t, aligned=False)} for t in (1, 3)]
+    ),
+    "direction-used-twice": several(
+        each_time(joint_directions, "h", order=("forward", "forward")),
+        each_time(joint_directions, "h", order=("backward", "backward")),
+    ),
+    "recurrence-forgotten": partial(plant_direction_sums, recurs=False),
+    "bias-forgotten": several(
+        partial(plant_direction_sums, biased=False), each_time(joint_output, "y", biased=False)
+    ),
+    "activation-forgotten": each_time(
+        activate, "backward.h", step="backward.sum", function=identity
+    ),
+    "wrong-activation": each_time(activate, "forward.h", step="forward.sum", function=sigmoid),
 }

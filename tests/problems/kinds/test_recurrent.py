@@ -313,3 +313,126 @@ def test_bad_gru_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as error:
         Problem(kind="gru", **{**draw_gru(0), **fields})
     assert message in str(error.value)
+
+
+# -- both directions -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
+def test_bidirectional_networks_equal_torch(cell: str, columns: bool) -> None:
+    rng, (n, d, h, o) = np.random.default_rng(8), (3, 2, 2, 3)
+    names = {"rnn": ("W_xh", "W_hh"), "lstm": ("W_x", "W_h"), "gru": ("W_x", "W_h")}[cell]
+    width = {"rnn": h, "lstm": 4 * h, "gru": 3 * h}[cell]
+    layer = getattr(torch.nn, cell.upper())(d, h, batch_first=True, bidirectional=True)
+    given: dict[str, Any] = {"X": rng.normal(size=(n, d)), "W_hy": rng.normal(size=(2 * h, o))}
+    for direction, suffix in (("forward", "_l0"), ("backward", "_l0_reverse")):
+        own = {names[0]: rng.normal(size=(d, width)), names[1]: rng.normal(size=(h, width))}
+        own["b"] = rng.normal(size=(1, width))
+        weights = {"weight_ih": own[names[0]], "weight_hh": own[names[1]], "bias_ih": own["b"][0]}
+        fill(layer, suffix, **weights)
+        given[direction] = own
+    states = layer(torch.from_numpy(given["X"])[None])[0][0]
+    settings = {"gru": {"gates": "rzn", "update": "state", "reset": "after"}}.get(cell, {})
+    if columns:
+        given = {
+            name: {k: v.T for k, v in value.items()} if isinstance(value, dict) else value.T
+            for name, value in given.items()
+        }
+        settings["vectors"] = "columns"
+    solution = Problem(kind=f"bidirectional_{cell}", given=given, **settings).solve()
+    for t in range(n):
+        got = solution["h", t + 1]
+        assert_close(got.T if columns else got, states[t : t + 1])
+    output = states.detach().numpy()[[1]] @ (given["W_hy"].T if columns else given["W_hy"])
+    assert_close(solution["y", 2].ravel(), output.ravel())
+
+
+def test_bad_bidirectional_network_is_refused() -> None:
+    with pytest.raises(UserError, match=r"given\.backward\.W_xh is missing"):
+        Problem(kind="bidirectional_rnn", given={"X": 1, "forward": {"W_xh": 1, "W_hh": 1}})
+    directions = {name: {"W_xh": 1, "W_hh": 1} for name in ("forward", "backward")}
+    with pytest.raises(UserError, match="W_hy has 3 rows: it must be a multiple of 2"):
+        Problem(kind="bidirectional_rnn", given={"X": 1, **directions, "W_hy": [[1], [1], [1]]})
+
+
+# -- encoder and decoder ---------------------------------------------------------------------------
+
+
+def draw_encoder_decoder(seed: int, attention: bool, initial: bool) -> dict[str, Any]:
+    rng, (n, m, d, e, h, o) = np.random.default_rng(seed), (3, 2, 2, 3, 2, 4)
+    s = 3 if initial else h
+    shapes: dict[str, dict[str, tuple[int, int]]] = {
+        "encoder": {"W_xh": (d, h), "W_hh": (h, h), "b": (1, h)},
+        "decoder": {"Y": (m, e), "W_ys": (e, s), "W_ss": (s, s), "W_cs": (h, s), "b": (1, s)},
+    }
+    if initial:
+        shapes["decoder"] |= {"W_init": (h, s), "b_init": (1, s)}
+    if attention:
+        shapes["attention"] = {"W_s": (s, 4), "W_h": (h, 4), "v": (1, 4)}
+    given: dict[str, Any] = {
+        part: {name: rng.normal(size=shape) for name, shape in own.items()}
+        for part, own in shapes.items()
+    }
+    given |= {"X": rng.normal(size=(n, d)), "W_hy": rng.normal(size=(s, o))}
+    return given | {"b_y": rng.normal(size=(1, o)), "Y": np.eye(o)[[2, 0]]}
+
+
+def run_encoder_decoder(given: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the decoder's logits and the mean loss, computed with torch."""
+    own = {
+        part: {name: torch.from_numpy(m) for name, m in given.get(part, {}).items()}
+        for part in ("encoder", "decoder", "attention")
+    }
+    encoder, decoder, attention = own.values()
+    states, h = [], torch.zeros(1, 2)
+    for x in torch.from_numpy(given["X"]):
+        h = torch.tanh(x @ encoder["W_xh"] + h @ encoder["W_hh"] + encoder["b"])
+        states.append(h)
+    memory = torch.cat(states)
+    s = torch.tanh(h @ decoder["W_init"] + decoder["b_init"]) if "W_init" in decoder else h
+    logits = []
+    for y in decoder["Y"]:
+        c = h
+        if attention:
+            hidden = torch.tanh(s @ attention["W_s"] + memory @ attention["W_h"])
+            c = (hidden @ attention["v"].T).softmax(0).T @ memory
+        total = y @ decoder["W_ys"] + s @ decoder["W_ss"] + c @ decoder["W_cs"] + decoder["b"]
+        s = torch.tanh(total)
+        logits.append(s @ torch.from_numpy(given["W_hy"]) + torch.from_numpy(given["b_y"]))
+    outputs = torch.cat(logits)
+    return outputs, torch.nn.functional.cross_entropy(outputs, torch.from_numpy(given["Y"]))
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("attention", [False, True])
+@pytest.mark.parametrize("initial", [False, True])
+def test_encoder_decoder_equals_torch(columns: bool, attention: bool, initial: bool) -> None:
+    given = draw_encoder_decoder(3, attention, initial)
+    logits, loss = run_encoder_decoder(given)
+    if columns:
+        given = {
+            name: {k: v.T for k, v in value.items()} if isinstance(value, dict) else value.T
+            for name, value in given.items()
+        }
+    vectors = "columns" if columns else "rows"
+    solution = Problem(kind="encoder_decoder", given=given, vectors=vectors).solve()
+    for t in (1, 2):
+        assert_close(solution[f"decoder.y.{t}"].ravel(), logits[t - 1])
+    assert_close(solution["decoder.loss"], loss.reshape(1, 1))
+    assert ("decoder.weights.2" in solution.keys()) == attention  # noqa: SIM118
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"attention": {"W_s": np.eye(2)}}, "given.attention.v is missing"),
+        ({"attention": {"v": np.ones((1, 3))}}, "without attention.W_s it must be 2"),
+        ({"decoder": {"Y": np.eye(2)}}, "given.decoder.W_ys is missing"),
+        ({"encoder": {"W_xh": np.eye(3)}}, "given.encoder.W_hh is missing"),
+    ],
+)
+def test_bad_encoder_decoder_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        Problem(kind="encoder_decoder", given={**draw_encoder_decoder(0, False, False), **change})
+    assert message in str(error.value)

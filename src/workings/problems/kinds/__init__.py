@@ -5,10 +5,16 @@ from workings.problems.kinds.attention_gradients import ATTENTION_GRADIENT
 from workings.problems.kinds.base import Kind, Setting, Step
 from workings.problems.kinds.batch_norm import BATCH_NORM
 from workings.problems.kinds.beam_search import BEAM_SEARCH
+from workings.problems.kinds.bidirectional import (
+    BIDIRECTIONAL_GRU,
+    BIDIRECTIONAL_LSTM,
+    BIDIRECTIONAL_RNN,
+)
 from workings.problems.kinds.convolution import CONV1D
 from workings.problems.kinds.costs import CACHE, COST
 from workings.problems.kinds.decoder_block import DECODER_BLOCK
 from workings.problems.kinds.decoding import SAMPLING, SENTENCE
+from workings.problems.kinds.encoder_decoder import ENCODER_DECODER
 from workings.problems.kinds.gated import GRU, LSTM
 from workings.problems.kinds.language import EMBEDDING, LM_HEAD, SOFTMAX
 from workings.problems.kinds.layer_gradients import LAYER_NORM_GRADIENT, LINEAR_GRADIENT
@@ -29,6 +35,7 @@ KINDS: dict[str, Kind] = {
         *(CROSS_ENTROPY, SOFTMAX_JACOBIAN, LINEAR_GRADIENT, LAYER_NORM_GRADIENT),
         *(ATTENTION_GRADIENT, RNN_GRADIENT, RNN_JACOBIAN, LSTM_GRADIENT, OPTIMIZER_STEP),
         *(EMBEDDING, SOFTMAX, LM_HEAD, RMS_NORM, DECODER_BLOCK),
+        *(BIDIRECTIONAL_RNN, BIDIRECTIONAL_LSTM, BIDIRECTIONAL_GRU, ENCODER_DECODER),
         *(CONV1D, BATCH_NORM),
         *(LAYERS, COST, CACHE),
         *(BLEU, ROUGE_L, EDIT_DISTANCE),

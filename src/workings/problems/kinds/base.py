@@ -99,7 +99,7 @@ class Kind:
         return (*self.settings, *self.options)
 
 
-_GATES_SIDE_BY_SIDE = {"3h": 3, "4h": 4}
+_GATES_SIDE_BY_SIDE = {"2h": 2, "3h": 3, "4h": 4}  # or two directions
 
 
 @dataclass
@@ -125,8 +125,9 @@ class Sizes:
         """Set a size or check it against its value; `reason` is like "X has 4 columns"."""
         if size in _GATES_SIDE_BY_SIDE:
             count = _GATES_SIDE_BY_SIDE[size]
+            part = "direction" if size == "2h" else "gate"
             if value % count:
-                raise UserError(f"{reason}: it must be a multiple of {count}, one part per gate")
+                raise UserError(f"{reason}: it must be a multiple of {count}, one part per {part}")
             size, value = "h", value // count
         if size == "1":
             if value != 1:

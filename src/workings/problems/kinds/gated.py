@@ -124,7 +124,7 @@ def _relate_sizes(sizes: Sizes) -> None:
             sizes.bind("d", rows - width, f"{sizes.reasons[size]}, {width} of them for the state")
 
 
-def _make_missing_finder(
+def make_missing_finder(
     gates: Collection[str], prefixes: tuple[str, ...] = ("",)
 ) -> Callable[[Collection[str]], str | None]:
     """Return the function that names a missing given, or rejects two forms of the weights."""
@@ -546,7 +546,7 @@ LSTM = Kind(
     name="lstm",
     matrices={**_make_gate_matrices(LSTM_GATES, "4h"), "c0": ("1", "h")},
     required=("X",),
-    find_missing=_make_missing_finder(LSTM_GATES),
+    find_missing=make_missing_finder(LSTM_GATES),
     relate_sizes=_relate_sizes,
     settings=(),
     options={"gates": _make_gate_order(LSTM_GATES, "ifog", "figo", "fiog"), **_GATE_OPTIONS},
@@ -559,7 +559,7 @@ GRU = Kind(
     name="gru",
     matrices={**_make_gate_matrices(GRU_GATES, "3h"), "b_hn": ("1", "h")},
     required=("X",),
-    find_missing=_make_missing_finder(GRU_GATES),
+    find_missing=make_missing_finder(GRU_GATES),
     relate_sizes=_relate_sizes,
     settings=(),
     options={
