@@ -14,6 +14,7 @@ from workings.problems.sheets.rounded_solution import nest_claims
 
 Rng = np.random.Generator
 Draw = Callable[[Rng], dict[str, Any]]  # draws the fields of a problem
+MAX_WRITTEN = 1e15  # nobody writes a larger number out
 MIN_UNITS = 4  # by which a planted number differs, at least
 
 
@@ -126,7 +127,8 @@ def _plant(rng: Rng, fields: dict[str, Any], problem: Problem, mistake: Mistake)
     key = find_first_visible(right, wrong, style)
     if key is None or (key not in mistake.ops and set(mistake.ops) & style.claimed):
         return None
-    if not all(np.isfinite(np.array(texts, dtype=float)).all() for texts in wrong.values()):
+    numbers = [np.array(texts, dtype=float) for texts in wrong.values()]
+    if not all((np.abs(matrix) < MAX_WRITTEN).all() for matrix in numbers):
         return None
     first = check(fields, problem, wrong).first
     if first is None or first.key != key:

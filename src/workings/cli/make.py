@@ -11,6 +11,10 @@ HELP = "make a problem sheet with its answer key"
 _KINDS = {
     "attention": "self, masked, cross, multi-head, additive, block",
     "layers": "positions, layer_norm, feed_forward",
+    "convolution": "conv1d, batch_norm",
+    "counting": "layers, cost, kv_cache",
+    "decoding": "sampling, sentence, beam_search",
+    "scores of texts": "bleu, rouge_l, edit_distance",
     "recurrent networks": "rnn, lstm",
     "losses and gradients": "cross_entropy, label_smoothing, softmax_jacobian, linear_gradient,"
     " layer_norm_gradient, attention_gradient, rnn_gradient, rnn_jacobian, lstm_gradient,"

@@ -68,7 +68,8 @@ def test_handouts_have_no_number_of_the_key(kind: str, seed: int) -> None:
     sheet = make_sheet(kind, SHEET_KINDS[kind].sizes[0], 2, seed, vectors=vectors)
     files = render_files(sheet)
     answers = find_answers(sheet, files)
-    assert len(answers) > 2 or kind == "feed_forward"  # whose answers are small integers
+    # The answers of some are small integers.
+    assert len(answers) > 2 or kind in ("feed_forward", "conv1d", "edit_distance")
     for name, text in list_handouts(files):
         assert not find_numbers(text) & answers, name
 

@@ -431,21 +431,29 @@ def _build_table_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: A
     return [*table.steps, *(_build_totals(table, options["batch"]) if table.outputs else [])]
 
 
-def _build_totals(table: _Table, batch: int) -> list[Step]:
-    """Return the sums over the layers, and the memory they need."""
+def _build_totals(table: _Table, batch: int | None) -> list[Step]:
+    """Return the sums over the layers and, for a batch, the memory they need."""
 
     def list_terms(name: str) -> Products:
         return tuple((Factor(key=step.key),) for step in table.steps if step.name == name)
 
     outputs = tuple((places.length, places.output_width) for places in table.outputs)
-    two, parts = Factor(value=2), ("input_mb", "activations_mb", "parameters_mb")
-    total, activations = Factor(key="parameters"), Factor(key="activations")
-    inputs = (Factor("batch", value=batch), Factor(key="length.0"), _BYTES)
-    bytes_forgotten = "did not multiply by the 4 bytes of a number"
     counts = {
         "parameters": _count(list_terms("parameters")),
         "mult_adds": _count(list_terms("mult_adds") or ((Factor(value=0),),)),
         "activations": _count(outputs),
+    }
+    counts |= {} if batch is None else _count_memory(batch)
+    return [Step(name, count, row_axis="") for name, count in counts.items()]
+
+
+def _count_memory(batch: int) -> dict[str, Count]:
+    """Return the mebibytes of the input of a batch, of activations and of parameters."""
+    two, parts = Factor(value=2), ("input_mb", "activations_mb", "parameters_mb")
+    total, activations = Factor(key="parameters"), Factor(key="activations")
+    inputs = (Factor("batch", value=batch), Factor(key="length.0"), _BYTES)
+    bytes_forgotten = "did not multiply by the 4 bytes of a number"
+    return {
         "input_mb": Count(
             (inputs,),
             MEBIBYTE,
@@ -469,7 +477,6 @@ def _build_totals(table: _Table, batch: int) -> list[Step]:
         ),
         "total_mb": _count(tuple((Factor(key=name),) for name in parts)),
     }
-    return [Step(name, count, row_axis="") for name, count in counts.items()]
 
 
 LAYERS = Kind(
@@ -483,6 +490,6 @@ LAYERS = Kind(
         "length": replace(make_count(1, maximum=_MAX_VALUE), is_required=True, is_given=True),
         "width": replace(make_count(None, maximum=_MAX_VALUE), is_given=True),
         "layers": Option((), _parse_layers, is_required=True, is_given=True),
-        "batch": replace(make_count(1, maximum=_MAX_VALUE), is_given=True),
+        "batch": replace(make_count(None, maximum=_MAX_VALUE), is_given=True),
     },
 )

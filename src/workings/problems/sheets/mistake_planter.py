@@ -34,7 +34,7 @@ SINGLE_CELL_MISTAKES = (
     "decimal-point-moved",
     "copied-from-neighbour",
 )
-_MAX_VALUE = 1000  # a larger number would be conspicuous
+_MAX_VALUE = 1000  # a larger number would be conspicuous, unless the right one is as large
 _MAX_TRIES = 6  # variants of one mistake to try before the next mistake
 
 
@@ -140,6 +140,9 @@ class MistakePlanter:
             claims,
         )
 
+    def _get_exact(self, step: Step) -> Floats:
+        return np.nan_to_num(self.problem.exact_matrices[step.key].mid, neginf=0.0)
+
     def _make_claims(self, step: Step, matrix: Floats) -> dict[str, CellTexts] | None:
         """Return all steps computed from a wrong step; None if a number is infinite or large."""
 
@@ -152,7 +155,8 @@ class MistakePlanter:
         for asked_step in self.problem.asked_steps:
             mid = env[asked_step.key].mid
             finite = mid[~np.isneginf(mid)]
-            if not (np.isfinite(finite).all() and (np.abs(finite) <= _MAX_VALUE).all()):
+            largest = max(_MAX_VALUE, 4 * float(np.abs(self._get_exact(asked_step)).max()))
+            if not (np.isfinite(finite).all() and (np.abs(finite) <= largest).all()):
                 return None
             claims[asked_step.key] = format_matrix(self.problem.orient(mid), self.decimals)
         return claims

@@ -128,11 +128,15 @@ def _format_formula(step: PrintedStep, hides_formulas: bool) -> str:
     return f"${step.panel.formula(LatexNotation()).strip()}$"
 
 
+def _is_matrix(value: Any) -> bool:
+    return isinstance(value, list) and isinstance(value[0], list)
+
+
 def _format_givens(exercise: Exercise, hides_formulas: bool) -> str:
     """Return Python code that defines the givens, their dictionary and an empty claim."""
     given: dict[str, Any] = exercise.table["given"]
     lines = [
-        f"{name} = {_format_rows(value, len(name) + 3) if isinstance(value, list) else repr(value)}"
+        f"{name} = {_format_rows(value, len(name) + 3) if _is_matrix(value) else repr(value)}"
         for name, value in given.items()
     ]
     table = make_student_table(exercise, hides_formulas)

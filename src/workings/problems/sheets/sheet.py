@@ -219,8 +219,8 @@ class _SheetMaker:
             return MistakeSpace.of_arbitrary_numbers(table)
         rng = Random(f"mistakes of {self._seed_text}")  # noqa: S311
         candidates = (self._draw_problem(rng, number) for _ in range(_MAX_DRAWS))
-        problems = [candidate[1] for candidate in candidates if candidate is not None]
-        return MistakeSpace(problems[:_NUM_COMPARED] or [Problem(**table)])
+        problems = (candidate[1] for candidate in candidates if candidate is not None)
+        return MistakeSpace(list(islice(problems, _NUM_COMPARED)) or [Problem(**table)])
 
     def _draw_problem(self, rng: Random, number: int) -> tuple[dict[str, Any], Problem] | None:
         """Draw a problem; None if it is not suitable."""

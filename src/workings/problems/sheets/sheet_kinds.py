@@ -17,16 +17,24 @@ the choice of problems that tell the mistakes apart. The tests of sheets run ove
 """
 
 from workings.problems.sheets.attention_sheets import ATTENTION_SHEETS
+from workings.problems.sheets.convolution_sheets import CONVOLUTION_SHEETS
+from workings.problems.sheets.counting_sheets import COUNTING_SHEETS
+from workings.problems.sheets.decoding_sheets import DECODING_SHEETS
 from workings.problems.sheets.gradient_sheets import GRADIENT_SHEETS
 from workings.problems.sheets.layer_sheets import LAYER_SHEETS
 from workings.problems.sheets.recurrent_sheets import RECURRENT_SHEETS
 from workings.problems.sheets.sheet_kind import SheetKind
+from workings.problems.sheets.text_sheets import TEXT_SHEETS
 
 SHEET_FAMILIES: dict[str, tuple[SheetKind, ...]] = {
     "Attention": ATTENTION_SHEETS,
     "Layers": LAYER_SHEETS,
     "Recurrent networks": RECURRENT_SHEETS,
     "Losses and gradients": GRADIENT_SHEETS,
+    "Convolution": CONVOLUTION_SHEETS,
+    "Decoding": DECODING_SHEETS,
+    "Scores of texts": TEXT_SHEETS,
+    "Counting": COUNTING_SHEETS,
 }
 SHEET_KINDS: dict[str, SheetKind] = {
     kind.name: kind for kinds in SHEET_FAMILIES.values() for kind in kinds

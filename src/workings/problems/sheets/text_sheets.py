@@ -1,0 +1,156 @@
+"""Sheets on scores of texts: BLEU, ROUGE-L and the word error rate."""
+
+from collections import Counter
+from random import Random
+
+from workings.problems.problem import Problem
+from workings.problems.sheets.sampling import SamplingError
+from workings.problems.sheets.sheet_kind import Fields, SheetKind, SheetPlan
+
+_PLACES = (
+    ("the", "a", "my"),
+    ("cat", "dog", "bird"),
+    ("sat", "slept", "sang"),
+    ("on", "under", "near"),
+    ("the", "a", "my"),
+    ("mat", "tree", "house"),
+    ("and", "but", "while"),
+    ("the", "a", "my"),
+)  # the words of a sentence, place by place
+
+
+def _draw_words(rng: Random, count: int) -> list[str]:
+    return [rng.choice(words) for words in _PLACES[:count]]
+
+
+def _change_words(rng: Random, words: list[str], count: int) -> list[str]:
+    """Return a text of `count` words that is like another: words changed, inserted, left out."""
+    changed = list(words)
+    place = rng.randrange(len(changed))
+    changed[place] = rng.choice(_PLACES[place])
+    while len(changed) > count:
+        del changed[rng.randrange(len(changed))]
+    while len(changed) < count:
+        changed.insert(rng.randrange(len(changed) + 1), rng.choice(words))
+    return changed
+
+
+def _draw_pair(rng: Random, plan: SheetPlan) -> tuple[str, str]:
+    """Draw two texts that differ but share at least two words."""
+    for _ in range(200):
+        first = _draw_words(rng, plan.tokens)
+        second = _change_words(rng, first, plan.width)
+        common = sum((Counter(first) & Counter(second)).values())
+        if first != second and 2 <= common < max(len(first), len(second)):
+            return " ".join(first), " ".join(second)
+    raise SamplingError
+
+
+def _draw_bleu(rng: Random, plan: SheetPlan) -> Fields:
+    """Draw a candidate that is shorter than its reference and repeats a word."""
+    words = _draw_words(rng, plan.tokens + 1)
+    candidate = _change_words(rng, words, plan.tokens)
+    place = rng.randrange(1, plan.tokens)
+    candidate[place] = candidate[0]
+    return {
+        "given": {
+            "candidate": " ".join(candidate),
+            "references": " ".join(words),
+            "max_order": plan.width,
+        }
+    }
+
+
+def _has_matches(problem: Problem) -> bool:
+    """Return True if every precision is above 0 and below 1, and a count is clipped."""
+    exact = problem.exact_matrices
+    precisions, counts = exact["precisions"].mid, exact["counts.1"].mid
+    is_clipped = ((counts[:, 0] > counts[:, 1]) & (counts[:, 1] > 0)).any()
+    return bool((precisions > 0).all() and (precisions < 1).all() and is_clipped)
+
+
+def _describe_bleu(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
+    return [
+        f"BLEU of 1-grams to {plan.width}-grams, from 0 to 1, without smoothing. c is the length"
+        " of the candidate, r that of the reference."
+    ]
+
+
+def _draw_rouge(rng: Random, plan: SheetPlan) -> Fields:
+    reference, candidate = _draw_pair(rng, plan)
+    return {"given": {"candidate": candidate, "reference": reference}}
+
+
+def _describe_rouge(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
+    return [
+        "The table has the length of the longest common subsequence of every start of the"
+        " reference (rows) and of the candidate (columns), from no words on. f weights precision"
+        " and recall alike (β = 1)."
+    ]
+
+
+def _draw_edit(rng: Random, plan: SheetPlan) -> Fields:
+    reference, hypothesis = _draw_pair(rng, plan)
+    return {"given": {"reference": reference, "hypothesis": hypothesis}}
+
+
+def _describe_edit(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
+    return [
+        "Insertions, deletions and substitutions cost 1 each. The table has the distance of every"
+        " start of the reference (rows) from every start of the hypothesis (columns)."
+    ]
+
+
+def _check_bleu_size(words: int, order: int) -> str:
+    return "" if order < words - 1 else "the candidate must have more words than n-grams have"
+
+
+TEXT_SHEETS = (
+    SheetKind(
+        name="bleu",
+        title="BLEU of a translation",
+        problem_kind="bleu",
+        picture="n-grams → clipped counts → precisions → geometric mean · brevity penalty",
+        draw=_draw_bleu,
+        describe=_describe_bleu,
+        is_suitable=_has_matches,
+        sizes=((5, 2), (6, 2), (7, 3)),
+        min_size=(4, 2),
+        max_size=(7, 3),
+        size_names=("words", "order"),
+        size_text="{} words, n-grams up to {}",
+        check_size=_check_bleu_size,
+        sentence="none",
+        takes_any_numbers=False,
+    ),
+    SheetKind(
+        name="rouge_l",
+        title="ROUGE-L of a summary",
+        problem_kind="rouge_l",
+        picture="table → longest common subsequence → precision, recall → F",
+        draw=_draw_rouge,
+        describe=_describe_rouge,
+        sizes=((4, 3), (5, 4), (6, 5)),
+        min_size=(3, 3),
+        max_size=(8, 7),
+        size_names=("words of the reference", "words of the candidate"),
+        size_text="{} and {} words",
+        sentence="none",
+        takes_any_numbers=False,
+    ),
+    SheetKind(
+        name="edit_distance",
+        title="Edit distance and word error rate",
+        problem_kind="edit_distance",
+        picture="table → distance → ÷ words of the reference",
+        draw=_draw_edit,
+        describe=_describe_edit,
+        sizes=((4, 3), (5, 4), (6, 5)),
+        min_size=(3, 3),
+        max_size=(8, 7),
+        size_names=("words of the reference", "words of the hypothesis"),
+        size_text="{} and {} words",
+        sentence="none",
+        takes_any_numbers=False,
+    ),
+)
