@@ -151,7 +151,7 @@ class Extension(Op):
         if self.in_logs:
             for base in ("2", "10"):
                 wrong = replace(self, base=base)
-                yield "wrong-logarithm-base", wrong, f"took the logarithm to base {base}"
+                yield "wrong-logarithm", wrong, f"took the logarithm to base {base}"
         if self.time == 1:
             return
         forgotten = replace(self, rule="forgotten")

@@ -203,7 +203,7 @@ class Logarithm(UnaryOp):
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         for base, name in _BASE_NAMES.items():
             if base != self.base:
-                yield "wrong-logarithm-base", replace(self, base=base), f"took {name}"
+                yield "wrong-logarithm", replace(self, base=base), f"took {name}"
         yield "logarithm-sign-lost", _Negative(self), "left out the minus sign"
 
 
@@ -317,7 +317,7 @@ class Perplexity(UnaryOp):
         yield "exponent-sign-lost", replace(self, sign=1), "left out the minus sign"
         for base in _BASES:
             if base != self.base:
-                yield "wrong-logarithm-base", replace(self, base=base), f"took powers of {base}"
+                yield "wrong-logarithm", replace(self, base=base), f"took powers of {base}"
 
 
 def find_tokens(where: str, words: tuple[str, ...], labels: tuple[str, ...]) -> list[int]:
