@@ -264,10 +264,30 @@ def draw_optimizer_step(rng: Rng) -> GradientProblem:
     return GradientProblem(fields, compute_loss)
 
 
+def draw_mlp_gradient(rng: Rng) -> GradientProblem:
+    n, d, h, c = (int(k) for k in rng.integers(2, 4, 4))
+    activation, classes = str(rng.choice(list(ACTIVATIONS))), rng.integers(0, c, n)
+    fields: dict[str, Any] = {"kind": "mlp_gradient", "activation": activation}
+    fields |= {"X": draw_matrix(rng, n, d), "targets": (classes + 1).tolist()}
+    fields |= {"W_1": draw_matrix(rng, d, h, 0.9), "b_1": draw_matrix(rng, 1, h) + 0.05}
+    fields |= {"W_2": draw_matrix(rng, h, c), "b_2": draw_matrix(rng, 1, c)}
+
+    def compute_loss(given: Tensors) -> tuple[Tensor, Tensors]:
+        hidden = given["X"] @ given["W_1"] + given["b_1"]
+        activated = ACTIVATIONS[activation](hidden)
+        logits = activated @ given["W_2"] + given["b_2"]
+        loss = F.cross_entropy(logits, torch.tensor(classes))
+        steps = {"hidden": hidden, "activated": activated, "logits": logits}
+        return loss, steps | {"probabilities": logits.softmax(1), "loss": loss[None, None]}
+
+    return GradientProblem(fields, compute_loss)
+
+
 DRAWS: dict[str, Callable[[Rng], GradientProblem]] = {
     "cross_entropy": draw_cross_entropy,
     "softmax_jacobian": draw_softmax_jacobian,
     "linear_gradient": draw_linear_gradient,
+    "mlp_gradient": draw_mlp_gradient,
     "layer_norm_gradient": draw_layer_norm_gradient,
     "attention_gradient": draw_attention_gradient,
     "rnn_gradient": draw_rnn_gradient,

@@ -22,6 +22,7 @@ from workings.problems.kinds.layer_table import LAYERS
 from workings.problems.kinds.layers import ADDITIVE, BLOCK, FEED_FORWARD, LAYER_NORM, POSITIONS
 from workings.problems.kinds.loss import CROSS_ENTROPY, SOFTMAX_JACOBIAN
 from workings.problems.kinds.lstm_gradient import LSTM_GRADIENT
+from workings.problems.kinds.mlp_gradient import MLP_GRADIENT
 from workings.problems.kinds.optimizers import OPTIMIZER_STEP
 from workings.problems.kinds.recurrent import RNN
 from workings.problems.kinds.recurrent_gradients import RNN_GRADIENT, RNN_JACOBIAN
@@ -33,6 +34,7 @@ KINDS: dict[str, Kind] = {
     for kind in (
         *(ATTENTION, POSITIONS, LAYER_NORM, RNN, LSTM, GRU, ADDITIVE, FEED_FORWARD, BLOCK),
         *(CROSS_ENTROPY, SOFTMAX_JACOBIAN, LINEAR_GRADIENT, LAYER_NORM_GRADIENT),
+        MLP_GRADIENT,
         *(ATTENTION_GRADIENT, RNN_GRADIENT, RNN_JACOBIAN, LSTM_GRADIENT, OPTIMIZER_STEP),
         *(EMBEDDING, SOFTMAX, LM_HEAD, RMS_NORM, DECODER_BLOCK),
         *(BIDIRECTIONAL_RNN, BIDIRECTIONAL_LSTM, BIDIRECTIONAL_GRU, ENCODER_DECODER),
