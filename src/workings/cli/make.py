@@ -17,8 +17,8 @@ _KINDS = {
     "scores of texts": "bleu, rouge_l, edit_distance",
     "recurrent networks": "rnn, lstm",
     "losses and gradients": "cross_entropy, label_smoothing, softmax_jacobian, linear_gradient,"
-    " layer_norm_gradient, attention_gradient, rnn_gradient, rnn_jacobian, lstm_gradient,"
-    " momentum_step, adam_step",
+    " mlp_gradient, layer_norm_gradient, attention_gradient, rnn_gradient, rnn_jacobian,"
+    " lstm_gradient, momentum_step, adam_step",
 }
 # The options of `SheetKind`s; each kind says which it accepts.
 _SIZE_OPTIONS = {

@@ -18,6 +18,7 @@ from workings.problems.sheets.layer_sheets import check_norm_width, describe_nor
 from workings.problems.sheets.sampling import (
     BIAS_VALUES,
     GATE_WEIGHT_VALUES,
+    SMALL_INPUT_VALUES,
     SamplingError,
     draw_inputs,
     draw_until,
@@ -26,6 +27,7 @@ from workings.problems.sheets.sampling import (
     is_small,
     is_unsaturated,
     sigmoid,
+    softmax_penalty,
 )
 from workings.problems.sheets.sheet_kind import (
     Fields,
@@ -39,6 +41,7 @@ from workings.problems.sheets.sheet_kind import (
 
 LOGIT_VALUES = (-1, -0.5, 0, 0.5, 1, 1.5, 2)
 GRADIENT_VALUES = (-2, -1, -0.5, 0.5, 1, 2, 3)  # of the loss with respect to an output
+NUM_MLP_CLASSES = 3
 RNN_INPUT_VALUES = (-1, -0.5, 0.5, 1, 2)
 STATE_VALUES = (-0.5, -0.4, -0.2, 0.2, 0.3, 0.5, 0.6)
 MIN_SUM, MAX_SUM = 0.2, 1.8  # of the argument of tanh: its slope is from 0.1 to 0.96
@@ -85,6 +88,25 @@ def draw_linear_gradient(rng: Random, plan: SheetPlan) -> Givens:
         is_mixed = (z < 0).any() and (z > 0).any(0).all() and (z > 0).any(1).all() and z.all()
         if is_mixed and is_small(z, 9.0):
             return {"X": x, "W": w, "b": b, "dY": draw_upstream(rng, n, outputs)}
+    raise SamplingError
+
+
+def draw_mlp_gradient(rng: Random, plan: SheetPlan) -> Fields:
+    """Draw a network whose ReLU cuts some cells, and whose softmax is not saturated."""
+    n, d, hidden = plan.tokens, plan.width, plan.hidden_size
+    x = draw_inputs(rng, n, d, SMALL_INPUT_VALUES)
+    for _ in range(400):
+        w_1, b_1 = draw_weight(rng, d, hidden), draw_vector(rng, hidden, (-1, 1, 2))
+        z = x @ w_1 + b_1
+        if not (is_small(z, 5.0) and z.all() and (z < 0).any() and (z > 0).any(0).all()):
+            continue
+        w_2 = draw_weight(rng, hidden, NUM_MLP_CLASSES, (-1, -0.5, 0.5, 1))
+        b_2 = draw_vector(rng, NUM_MLP_CLASSES, BIAS_VALUES)
+        logits = np.maximum(z, 0) @ w_2 + b_2
+        if softmax_penalty(logits, np.ones(logits.shape, dtype=np.bool_)) == 0:
+            classes = np.array([[1.0 + rng.randrange(NUM_MLP_CLASSES) for _ in range(n)]])
+            weights = {"W_1": w_1, "b_1": b_1, "W_2": w_2, "b_2": b_2}
+            return {"X": x, **weights, "targets": classes}
     raise SamplingError
 
 
@@ -198,6 +220,14 @@ def _describe_linear(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: A
     return [
         f"Each example is a {plan.vector}. The activation is the ReLU.",
         _describe_upstream("Y"),
+    ]
+
+
+def _describe_mlp(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
+    return [
+        f"Each example is a {plan.vector}. The activation is the ReLU.",
+        "The targets are classes, counted from 1. The loss is the mean of the losses.",
+        _describe_upstream("logits"),
     ]
 
 
@@ -341,6 +371,22 @@ GRADIENT_SHEETS = (
         size_names=("examples", "inputs"),
         size_text="{} examples of {} numbers",
         sentence="none",
+    ),
+    SheetKind(
+        name="mlp_gradient",
+        title="Back-propagation through a network",
+        problem_kind="mlp_gradient",
+        picture="X → ReLU → logits → loss; back: dlogits → dW_2 → dhidden → dW_1",
+        draw=draw_mlp_gradient,
+        describe=_describe_mlp,
+        make_settings=lambda _: {"activation": "relu", "reduction": "mean"},
+        sizes=((2, 2), (2, 3), (4, 3)),
+        max_size=(5, 5),
+        options={"hidden_size": SizeOption(lambda _, width: width, maximum=5)},
+        size_names=("examples", "inputs"),
+        size_text="{} examples of {} numbers",
+        sentence="none",
+        takes_any_numbers=False,
     ),
     SheetKind(
         name="layer_norm_gradient",
