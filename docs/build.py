@@ -20,7 +20,14 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 NAVIGATION = {
     "Start": ("index", "own-data", "install", "path", "why", "recipes"),
-    "Worked problems": ("learners", "teachers", "problem-format", "lectures", "workbench"),
+    "Worked problems": (
+        "learners",
+        "exam-questions",
+        "teachers",
+        "problem-format",
+        "lectures",
+        "workbench",
+    ),
     "Tasks": ("classify", "language", "translate", "caption"),
     "Look inside": ("gpt2", "explain", "cells", "classifiers"),
     "Notebooks": ("notebooks/problem", "notebooks/library", "notebooks/inside"),
