@@ -173,13 +173,7 @@ class Prints:
 def _keep_valid(example: Example) -> list[Entry]:
     """Return the inherited givens that the example does not define again, readable or not."""
     kept: list[Entry] = []
-    own_roles = {entry.role for entry in example.entries if not entry.is_factor}
-    if example.kind == "positions":
-        return kept
-    has_weights = any(role.startswith(("W_", "U_")) for role in own_roles)
-    if "X" in own_roles and (has_weights or example.kind == "layer_norm"):
-        return kept  # all givens are stated again
-    for entry in example.inherited:
+    for entry in example.list_valid_inherited():
         own = [e for e in example.entries if e.key == entry.key]
         is_anew = any(not e.is_factor or e.rows is None for e in own)
         is_other = any(

@@ -96,6 +96,7 @@ ROLE_WORDS = frozenset(
     ]
 )
 _MAX_LINE = 4_000
+_MAX_FORMULA_LINE = 60  # a longer line without a relation is prose
 _SCRIPT = r"(?:[_^](?:\{[^{}]{1,40}\}|\(\w{1,12}\)|[+-]?\w{1,24}'{0,2}|[⊤])|'{1,2}|\.T(?![A-Za-z]))"
 _TOKEN = re.compile(
     rf"\ue000(?P<grid>\d+)\ue001(?P<after>(?:\^\{{?T\}}?|\.T)?)"
@@ -380,7 +381,11 @@ def find_runs(source: Source) -> list[Run]:
             scanner.joins = False
             if not any(sign in line.text for sign in "=≈\ue000"):
                 continue
-        scanner.scan(tokenize(line.text), number, line.place)
+        has_relation = any(sign in line.text for sign in "=≈~:\ue000←")
+        if has_relation or len(line.text) <= _MAX_FORMULA_LINE:
+            scanner.scan(tokenize(line.text), number, line.place)
+        else:
+            scanner.joins = False  # prose
     return scanner.runs
 
 
@@ -457,12 +462,23 @@ def find_statements(source: Source) -> list[Statement]:
                 ):
                     previous.elements.append(elements[0])  # $$Q = X W_Q$$, then $$[A] × [B]$$
                     continue
+            if len(elements) == 1 and not _is_worth_reading(
+                elements[0], source.lines[run.line].text
+            ):
+                continue
             statement = Statement(elements, run.caption, run.line, run.place, sections[run.line])
             _read_value(statement, source)
             if not statement.label and _is_bare(statement):
                 statement.label = _find_label(source, run.line)
             statements.append(statement)
     return statements
+
+
+def _is_worth_reading(element: Element, line: str) -> bool:
+    """Return True for a matrix, and for a number beside an equation: exp(2) = 7.39, together 10."""
+    if any(token.kind == "grid" for token in element):
+        return True
+    return len(element) == 1 and element[0].kind == "num" and ("=" in line or "≈" in line)
 
 
 def _is_product(element: Element) -> bool:

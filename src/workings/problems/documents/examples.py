@@ -6,7 +6,7 @@ kind of problem changes. The givens of an example hold for the next one until th
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workings.problems.documents.attention_names import AttentionNames, format_canonical
@@ -99,8 +99,16 @@ class Example:
             for e in self.entries
             if e.role != "mask" and (is_given(self.kind, e.role) or self._is_source(e))
         ]
-        keys = {_key(entry) for entry in own}
-        return [*(e for e in self.inherited if _key(e) not in keys), *own]
+        return [*self.list_valid_inherited(), *own]
+
+    def list_valid_inherited(self) -> list[Entry]:
+        """Return the inherited givens that this example does not state again."""
+        stated = {entry.key for entry in self.entries if not entry.is_factor}
+        roles = {role for role, _ in stated}
+        has_weights = any(role.startswith(("W_", "U_")) for role in roles)
+        if "X" in roles and (has_weights or self.kind == "layer_norm"):
+            return []  # all of them are stated again
+        return [e for e in self.inherited if e.key not in stated and self.kind != "positions"]
 
     def _is_source(self, entry: Entry) -> bool:
         """Return True for Q, K and V of an example without X."""
@@ -108,7 +116,10 @@ class Example:
         return self.kind == "attention" and entry.role in ("Q", "K", "V") and not has_x
 
 
-def _key(entry: Entry) -> tuple[str, int | None, int | None, int | None]:
+EntryKey = tuple[str, int | None, int | None, int | None]
+
+
+def _key(entry: Entry) -> EntryKey:
     return entry.role, entry.part, entry.row, entry.column
 
 
@@ -404,7 +415,7 @@ def _is_rounded_again(one: Rows, other: Rows) -> bool:
 
 def _conflict(current: Example, chunk: Example) -> bool:
     """Return True if the entries of a section do not belong to the example before it."""
-    known = {_key(e): e for e in current.inherited}
+    known = {_key(e): e for e in current.list_valid_inherited()}
     known |= {
         _key(e): e
         for e in sorted(current.entries, key=lambda e: not e.is_factor)
@@ -418,6 +429,8 @@ def _conflict(current: Example, chunk: Example) -> bool:
             continue
         given = is_given(current.kind, entry.role)
         before = known.get(_key(entry))
+        if given and claimed and before is None and _is_in_other_form(entry, known):
+            return True
         if given and before is not None and before.rows is not None and entry.rows is not None:
             if not _is_reprint(before.rows, entry.rows) or count_differences(
                 before.rows, entry.rows
@@ -439,6 +452,14 @@ def _conflict(current: Example, chunk: Example) -> bool:
         _is_unstacked(chunk.kind, e) and e.key in claimed for e in chunk.claims if not e.is_factor
     )
     return (restated and repeated) or (has_unstacked and repeated)
+
+
+def _is_in_other_form(entry: Entry, known: Mapping[EntryKey, Entry]) -> bool:
+    """Return True if a given that was printed by rows is now one matrix, or the other way round."""
+    return not entry.is_factor and any(
+        (role, part) == entry.key and (row is None) != (entry.row is None)
+        for role, part, row, _ in known
+    )
 
 
 def find_place(example: Example, source: Source) -> Place:
