@@ -39,6 +39,7 @@ _EXTRAS = {
     "wandb": "wandb",
     "mlflow": "mlflow",
     "shtab": "completion",
+    "pypdf": "documents",
     "onnx": "onnx",
     "onnxscript": "onnx",
 }

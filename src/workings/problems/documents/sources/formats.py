@@ -4,7 +4,7 @@ import csv
 import io
 from pathlib import PurePath
 
-from workings.errors import UserError
+from workings.errors import UserError, install_command
 from workings.problems.documents.sources.base import Source
 from workings.problems.documents.sources.markup import add_html, add_notebook
 from workings.problems.documents.sources.text import add_text, stand_at
@@ -83,7 +83,7 @@ def _add_pdf(source: Source, content: bytes) -> None:
     try:
         import pypdf
     except ImportError:
-        raise UserError("a PDF needs pypdf: pip install 'workings[documents]'") from None
+        raise UserError(f"a PDF needs pypdf: {install_command('documents')}") from None
     import logging
 
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
