@@ -70,6 +70,15 @@ def test_a_classifier_in_one_command(run):
     assert 'set = "' in (run / "config.toml").read_text()
 
 
+def test_formats_of_the_export_are_said_before_training(run, tmp_path, capsys):
+    data, out = write_csv(tmp_path / "few.csv", make_rows(20)), tmp_path / "run"
+    command = ["train", "--task", "classify", "--data", str(data), "--out", str(out)]
+    assert main([*command, "--train.epochs", "1"]) == 0
+    errors = capsys.readouterr().err
+    assert "export: can be exported to onnx; not to bert" in errors
+    assert errors.index("export: ") < errors.index("epoch 1")
+
+
 def test_the_recipe_of_the_run_gives_the_same_model(run, tmp_path):
     again = tmp_path / "again"
     assert main(["train", str(run / "config.toml"), "--out", str(again), "--quiet"]) == 0
@@ -95,6 +104,8 @@ def test_data_in_place_of_a_recipe_say_what_to_type(run, tmp_path, capsys):
     assert "is a run, not a recipe: workings train --repeat" in capsys.readouterr().err
     assert main(["train", "--task", "classify"]) == 2
     assert "--task and --data go together" in capsys.readouterr().err
+    assert main(["train", "--from", str(run), "--task", "classify", "--data", str(data)]) == 2
+    assert f"workings train --from {run} --data.set {data}" in capsys.readouterr().err
 
 
 def test_a_data_frame_with_any_columns(tmp_path):

@@ -193,8 +193,14 @@ def _train_own_data(arguments: argparse.Namespace) -> int:
             raise UserError(
                 "--task and --data are instead of a recipe; for a recipe's data: --data.set FILE"
             )
+        if arguments.start_from is not None:
+            raise UserError(
+                "--task and --data choose a new model; to go on with a trained one: "
+                f"workings train --from {arguments.start_from} --data.set {arguments.data}"
+            )
         stated = override({}, arguments.changes, list_recipe_keys())
 
+    from workings.interop.formats import describe_formats
     from workings.training.own_data import DEFAULT_MINUTES, train_own_data
     from workings.training.runs import write_record
     from workings.training.trainer import TrainingInterrupt
@@ -210,6 +216,7 @@ def _train_own_data(arguments: argparse.Namespace) -> int:
             stated=stated,
             mode=arguments.mode,
             trackers=arguments.trackers,
+            describe_exports=describe_formats,
         )
         if arguments.record:
             write_record(Path(out), Path(arguments.record))

@@ -181,18 +181,21 @@ def train_own_data(
     mode: LogMode = "progress",
     trackers: Sequence[str] = (),
     prepare: Callable[[Task], None] | None = None,
+    describe_exports: Callable[[Recipe], str] | None = None,
 ) -> Task:
     """Choose a recipe for a file, a folder or a named dataset, and train it into a folder.
 
     The lines that say what was chosen, the baselines and the suggestions are printed, and written
     to choices.json. `stated` are sections of a recipe that are given, such as
-    `{"data": {"text": "review"}}`.
+    `{"data": {"text": "review"}}`. `describe_exports` says which formats a recipe's model has.
     """
     folder = Path(folder)
     if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
         raise UserError(f"{folder} is not empty: use `workings resume {folder}`, or another --out")
     plan = Plan(task, str(data), minutes, stated)
     _print_lines(plan.lines, mode)
+    if describe_exports is not None and (exports := describe_exports(plan.recipe)):
+        _print_lines([f"export: {exports}"], mode)
     trained = train_recipe(plan.recipe, folder, mode=mode, trackers=trackers, prepare=prepare)
     baselines = trained.score_baselines()
     result = read_json(folder / "result.json")
