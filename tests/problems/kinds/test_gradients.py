@@ -10,7 +10,7 @@ from rounded_claims import orient_fields
 
 from workings import Problem
 
-NUM_PROBLEMS = 12  # of each kind
+NUM_PROBLEMS = 8  # of each kind
 # Central differences of order 8, with a step that is short enough not to cross a kink of the ReLU.
 STENCIL = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
 STEP = 5e-4
