@@ -64,12 +64,13 @@ def list_given_names(problem: Problem) -> list[str]:
 
 
 def build_given_views(problem: Problem, panels: list[Panel]) -> list[responses.MatrixView]:
-    """Return the given matrices."""
+    """Return the given matrices; texts and single settings are no matrices to edit."""
     return [
         build_matrix_view(
             problem, panel.name, panel, GIVEN_DECIMALS, _given_axes(problem, panel.name)
         )
         for panel in panels
+        if panel.name in problem.kind.matrices
     ]
 
 

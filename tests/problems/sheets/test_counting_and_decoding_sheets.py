@@ -17,15 +17,15 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_problems_tell_their_mistakes_apart(kind: str) -> None:
-    sheet = make_sheet(kind, count=3, seed=4)
+    sheet = make_sheet(kind, count=2, seed=4)
     assert not any(exercise.confusions for exercise in sheet.exercises)
-    assert len({str(exercise.table["given"]) for exercise in sheet.exercises}) == 3
+    assert len({str(exercise.table["given"]) for exercise in sheet.exercises}) == 2
     assert len(sheet.mistake_names) >= 5  # possible in every problem of this size
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_planted_mistake_is_the_first_wrong_number(kind: str) -> None:
-    for exercise in make_sheet(kind, count=3, seed=5, mistakes=True).exercises:
+    for exercise in make_sheet(kind, count=1, seed=5, mistakes=True).exercises:
         planted = exercise.planted_mistake
         assert planted is not None
         claim = nest_claims(exercise.problem, planted.claims)
