@@ -438,6 +438,8 @@ def test_implied_states_can_be_added() -> None:
     problem = Problem(kind="rnn", given={"X": [[1]], "W_xh": [[1]], "W_hh": [[0.5]]})
     assert build_solution_view(problem, 3).absent["h0"] == [["0"]]
     assert "h0" not in ProblemTable.from_problem(problem).given
+    lstm = make_sheet("lstm", "2x2", count=1).exercises[0].problem
+    assert list(build_solution_view(lstm, 3).absent) == ["h0", "c0"]  # no weights of single gates
 
 
 @pytest.mark.parametrize("text", ["{", "[" * 3000])

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from workings.errors import UserError
 from workings.problems import Problem, Solution
 from workings.problems.derivation import InputFinder, list_shown_matrices
 from workings.problems.intervals import Floats
@@ -250,9 +251,22 @@ def _list_optional_matrices(problem: Problem) -> dict[str, responses.Cells]:
         if name == "context" and ("X" not in given or {"K", "V"} & set(given)):
             continue
         initial = _initial_matrix(problem, name, rows, columns)
-        if initial is not None:
-            matrices[name] = format_as_given(problem.orient(initial))
+        if initial is None:
+            continue
+        cells = format_as_given(problem.orient(initial))
+        if _can_add(problem, name, cells):
+            matrices[name] = cells
     return matrices
+
+
+def _can_add(problem: Problem, name: str, cells: responses.Cells) -> bool:
+    """Return True if a matrix fits the others: weights of gates are side by side or separate."""
+    table = {key: value for key, value in problem.table.items() if key != "claim"}
+    try:
+        Problem(**{**table, "given": {**table.get("given", {}), name: cells}})
+    except UserError:
+        return False
+    return True
 
 
 def _initial_matrix(problem: Problem, name: str, row_size: str, column_size: str) -> Floats | None:
