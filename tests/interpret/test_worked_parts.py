@@ -118,6 +118,38 @@ def test_gradient_of_classifier_and_translator() -> None:
     assert part.max_differences()["dW"] < 1e-6
 
 
+@pytest.mark.parametrize(("step", "beams"), [(1, 2), (2, 3), (3, 2)])
+def test_beam_step_agrees_with_an_exhaustive_search(step: int, beams: int) -> None:
+    task = character_task()
+    prompt = task.tokenizer.encode(TEXT)
+    hypotheses = [((), 0.0)]
+    for _ in range(step):
+        candidates = []
+        for tokens, total in hypotheses:
+            ids = torch.tensor([[*prompt, *tokens]])
+            with torch.no_grad():
+                logits = task.model.eval()(ids)[0][0, -1]
+            for token, value in enumerate(torch.log_softmax(logits.double(), -1).tolist()):
+                candidates.append(((*tokens, token), total + value))
+        hypotheses = sorted(candidates, key=lambda pair: -pair[1])[:beams]
+    part = work_part(task, TEXT, f"beam,{step},{beams}")
+    totals = part.problem.solve()["totals", 2][:, 0]
+    expected = np.array([total for _, total in hypotheses])
+    np.testing.assert_allclose(totals - totals[0], expected - expected[0], atol=1e-5)
+    assert max(part.max_differences().values()) < 1e-5
+    assert Problem.from_toml(part.to_file()).check().verdict == "right"
+
+
+def test_beam_step_of_a_translator_and_its_limits() -> None:
+    task = translation_task(WORDS)
+    part = work_part(task, "a good film", "beam,2")
+    assert max(part.max_differences().values()) < 1e-5
+    with pytest.raises(UserError, match="a classifier generates no text"):
+        work_part(classification_task(WORDS), "a film", "beam,1")
+    with pytest.raises(UserError, match="at most 8 beams"):
+        work_part(task, "a good film", "beam,1,9")
+
+
 def test_cell_shows_the_largest_terms_and_the_models_number() -> None:
     part = work_part(recurrent_task(), TEXT, "cell,1,3", top=3)
     cell = part.cell("f.1", 1, 2)
@@ -136,7 +168,7 @@ def test_texts_say_both_numbers_and_their_difference() -> None:
 @pytest.mark.parametrize(
     ("at", "message"),
     [
-        ("nerve,1,2", "--at 'nerve': expected one of neuron, norm, cell, gradient"),
+        ("nerve,1,2", "--at 'nerve': expected one of neuron, norm, cell, beam, gradient"),
         ("neuron,1", "--at neuron,1: expected neuron,LAYER,UNIT"),
         ("neuron,1,x", "--at neuron,1,x: expected neuron,LAYER,UNIT"),
         ("neuron,9,1", "feed-forward layer 9: the model has 2: blocks.0.feed_forward"),

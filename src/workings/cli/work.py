@@ -5,7 +5,8 @@ left out is the last:
 
 neuron,LAYER,UNIT,TOKEN (a neuron of a feed-forward layer); norm,NUMBER,TOKEN (a layer norm);
 cell,LAYER,TIME (a cell of an LSTM or RNN at one time step); gradient,LAYER,ROW,COLUMN (the gradient
-of the loss with respect to one weight of a linear layer, by its name).
+of the loss with respect to one weight of a linear layer, by its name); beam,STEP,BEAMS (one step of
+a beam search).
 
 For attention heads, see `workings head`.
 """
@@ -14,7 +15,7 @@ import argparse
 
 from workings.cli import read_text_argument, write_output, write_result
 
-HELP = "show a neuron, norm, LSTM cell or gradient as a worked problem"
+HELP = "show a neuron, norm, LSTM cell, gradient or beam step as a worked problem"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

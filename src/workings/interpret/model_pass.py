@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workings.data.tokenizers.base import BOS_TOKEN, EOS_TOKEN, PAD_TOKEN
+from workings.data.tokenizers.base import BOS_TOKEN, EOS_TOKEN, PAD_TOKEN, Tokenizer
+from workings.decode import AutoregressiveModel
 from workings.errors import UserError, did_you_mean, truncate
 from workings.models.seq2seq import START
 from workings.modules import eval_mode
@@ -28,6 +30,7 @@ class ModelPass:
     text: str
     tokens: Sequence[Sequence[str]]  # of the input or, for a translator, of source and target
     compute_loss: Callable[[], Tensor]
+    decoding: "DecodingInput | None" = None  # of a model that generates
 
     def name_positions(self, count: int) -> list[str] | None:
         """Return the tokens at the positions of a module's input, if they are known."""
@@ -60,6 +63,16 @@ class ModelPass:
         if not recorded.inputs:
             raise UserError(f"{path}: the model does not use it for this text")
         return recorded
+
+
+@dataclass(frozen=True, eq=False)
+class DecodingInput:
+    """What a generating model starts from, its stop token, and the texts of its tokens."""
+
+    model: AutoregressiveModel
+    source: Any
+    stop: int | None
+    name_token: Callable[[int], str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +109,12 @@ def _plan_language_model(task: LanguageModeling, text: str, target: str | None =
         logits, _ = task.model(inputs)
         return F.cross_entropy(logits[0, :-1].float(), inputs[0, 1:])
 
-    return ModelPass(task.model, text, [names], compute_loss)
+    decoding = DecodingInput(task.model, inputs, None, _make_token_namer(task.tokenizer))
+    return ModelPass(task.model, text, [names], compute_loss, decoding)
+
+
+def _make_token_namer(tokenizer: Tokenizer) -> Callable[[int], str]:
+    return lambda k: show_whitespace(tokenizer.token_to_text(tokenizer.id_to_token(k)))
 
 
 @plan_pass.register
@@ -139,4 +157,8 @@ def _plan_translator(task: Translation, text: str, target: str | None = None) ->
     pieces = tokenizers.source.split_pieces(tokenizers.normalize_case(text))
     names = [*tokenizers.source.label_pieces(pieces), EOS_TOKEN]
     outputs = [BOS_TOKEN, *(tokenizers.target.id_to_token(k) for k in ids)]
-    return ModelPass(task.model, text, [names, outputs], compute_loss)
+    target_tokenizer = tokenizers.target
+    decoding = DecodingInput(
+        task.model, source, target_tokenizer.eos_id, _make_token_namer(target_tokenizer)
+    )
+    return ModelPass(task.model, text, [names, outputs], compute_loss, decoding)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from workings.errors import UserError
 from workings.problems.derivation import CellDerivation, ModelValue, derive
+from workings.problems.labels import get_label
 from workings.problems.notation import Formula, TextNotation, format_decimal, typeset
 from workings.problems.numbers import MAX_SIDE
 from workings.problems.problem import Problem
@@ -153,7 +154,8 @@ class ModelProblem(WorkedResult):
         claim: dict[str, Any] = {}
         for step, matrix in self.model_steps.items():
             if step in stated_steps:
-                texts = [[f"{x:.{CLAIM_DECIMALS}f}" for x in row] for row in matrix.tolist()]
+                labels = self.problem.get_step(step).labels
+                texts = [[_format_claim(x, labels) for x in row] for row in matrix.tolist()]
                 set_nested(claim, format_claim_path(self.problem.kind, step).split("."), texts)
         table = {**self.settings, "given": given, "claim": claim}
         content = format_toml(table, f"{self.comment} {self.note}")
@@ -201,6 +203,10 @@ def format_name(names: Sequence[str], index: int) -> str:
     return name if name == str(index) else f"{index} “{name}”"
 
 
+def _format_claim(value: float, labels: tuple[str, ...]) -> str:
+    return get_label(value, labels) if labels else f"{value:.{CLAIM_DECIMALS}f}"
+
+
 def _is_weight_or_bias(name: str) -> bool:
     return name[0] == "W" or name == "b" or name.startswith("b_")
 
@@ -213,7 +219,10 @@ def _to_shortest_decimals(matrix: Matrix) -> list[list[float]]:
 def _round_panel(panel: Panel, decimals: int) -> Panel:
     """Show a matrix of float32 numbers with the decimals of the steps."""
     cells = [
-        [replace(cell, text=format_decimal(cell.value or 0.0, decimals)) for cell in row]
+        [
+            cell if cell.value is None else replace(cell, text=format_decimal(cell.value, decimals))
+            for cell in row
+        ]
         for row in panel.cells
     ]
     return replace(panel, cells=cells)

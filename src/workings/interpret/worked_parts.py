@@ -1,4 +1,4 @@
-"""Parts of a trained model as worked problems: a neuron, a norm, a recurrent cell, a gradient.
+"""Parts of a trained model as worked problems: a neuron, a norm, a cell, a gradient, a beam step.
 
 Each is a `Problem` of the model's own vectors and weights on a text, solved in float64 and compared
 with the numbers of the model. Layers, units, tokens, rows and columns are counted from 1.
@@ -13,14 +13,15 @@ from torch import Tensor, nn
 
 from workings.errors import UserError, did_you_mean, truncate
 from workings.interpret.attention import to_numpy
+from workings.interpret.beam_steps import work_beam_step
 from workings.interpret.model_pass import ModelPass, plan_pass
 from workings.interpret.model_problem import Matrix, ModelProblem, build_problem
 from workings.layers.recurrent import RecurrentLayer
 from workings.layers.transformer import FeedForward, LayerNorm
-from workings.problems.kinds import KINDS
 from workings.problems.ops import ACTIVATIONS
 from workings.tasks.base import Task
 
+DEFAULT_BEAMS = 3
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 _CELL_TAPS = {
@@ -222,8 +223,6 @@ def work_gradient(model_pass: ModelPass, *arguments: str) -> ModelProblem:
 
     It adds up, over all positions, the layer's input times the gradient at its output.
     """
-    if "linear_gradient" not in KINDS:
-        raise UserError("--at gradient: this version has no kind linear_gradient")
     if len(arguments) != 3:
         raise _UsageError
     name, *indices = arguments
@@ -258,6 +257,13 @@ def work_gradient(model_pass: ModelPass, *arguments: str) -> ModelProblem:
     )
 
 
+def work_beam(model_pass: ModelPass, *arguments: str) -> ModelProblem:
+    """Return one step of a beam search, with three beams unless another number is given."""
+    step, beams = _read_numbers(arguments, 2, optional=1)
+    assert step is not None
+    return work_beam_step(model_pass, step, DEFAULT_BEAMS if beams is None else beams)
+
+
 def _has_weight(module: nn.Module, weight: Tensor) -> bool:
     return any(own is weight for own in module.parameters(recurse=False))
 
@@ -266,5 +272,6 @@ PARTS: dict[str, tuple[Callable[..., ModelProblem], str]] = {
     "neuron": (work_neuron, "LAYER,UNIT or LAYER,UNIT,TOKEN"),
     "norm": (work_norm, "NUMBER or NUMBER,TOKEN"),
     "cell": (work_cell, "LAYER or LAYER,TIME"),
+    "beam": (work_beam, "STEP or STEP,BEAMS"),
     "gradient": (work_gradient, "LAYER,ROW,COLUMN, with the name of a linear layer like head"),
 }
