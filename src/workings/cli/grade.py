@@ -1,8 +1,9 @@
 """Grade students' answers to a sheet, with credit for numbers that follow from a mistake.
 
-ANSWERS has one folder per student (alice/problem-01.toml, …) or one file per student (alice.toml
-with [problem-01.claim], …). The given matrices are those of the sheet. A step is worth one mark, or
-as many as `workings make --points` gave it, divided among its cells; steps that were not asked earn
+ANSWERS has one folder or file per student, or is a download of Moodle or Canvas: problem files
+(TOML), the sheet's notebook, answers.csv, a spreadsheet, LaTeX, Markdown or text. The given
+matrices are those of the sheet. A step is worth one mark, or as many as `workings make --points`
+or policy.toml beside the sheet gives it, divided among its cells; steps that were not asked earn
 none. On a sheet with planted mistakes, students hand in
 [found] step = "scores", cell = [1, 2], mistake = "not-scaled"; each is worth one mark.
 """
@@ -22,17 +23,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("answers", metavar="ANSWERS", help="folder with the students' answers")
     parser.add_argument(
-        "--out", metavar="FILE", help="write the marks (CSV) to a file instead of the terminal"
+        "--out",
+        metavar="FILE",
+        help="write the marks (CSV) to a file; marks set by hand in it are kept, and what changed"
+        " is printed",
+    )
+    parser.add_argument(
+        "--details", metavar="FILE", help="write the points of every problem and step (CSV)"
+    )
+    parser.add_argument(
+        "--policy", metavar="FILE", help="points and rules (default: policy.toml of the sheet)"
+    )
+    parser.add_argument(
+        "--bom", action="store_true", help="begin CSV files with a byte order mark, for Excel"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Grade all readable answers; return 2 if some could not be read."""
+    from pathlib import Path
+
     from workings.plain_text import escape_control
     from workings.problems.grading import grade
+    from workings.problems.grading.marks import keep_hand_marks, list_changes, read_marks
 
-    marks = grade(arguments.sheet, arguments.answers)
-    write_output(marks.to_csv(), arguments.out)
-    for error in marks.errors:
+    grades = grade(arguments.sheet, arguments.answers, arguments.policy)
+    changes: list[str] = []
+    if arguments.out and Path(arguments.out).is_file():
+        earlier = read_marks(Path(arguments.out))
+        keep_hand_marks(grades, earlier)
+        changes = list_changes(grades, earlier)
+    mark = "\ufeff" if arguments.bom else ""
+    write_output(mark + grades.to_csv(), arguments.out)
+    if arguments.details:
+        write_output(mark + grades.to_details_csv(), arguments.details)
+    for line in changes:
+        sys.stdout.write(escape_control(line) + "\n")
+    for error in grades.errors:
         sys.stderr.write(f"workings: {escape_control(error)}\n")
-    return 2 if marks.errors else 0
+    return 2 if grades.errors else 0

@@ -1,0 +1,6 @@
+"""Grade students' answers to a sheet: read what they hand in, mark it, report it."""
+
+from workings.problems.grading.grade import grade
+from workings.problems.grading.marks import Grades, StudentMarks
+
+__all__ = ["Grades", "StudentMarks", "grade"]

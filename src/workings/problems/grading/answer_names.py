@@ -1,0 +1,137 @@
+"""Match the names that students write with the problems and steps of a sheet."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workings.errors import did_you_mean
+from workings.problems.grading.marking import SheetProblem, iterate_leaves
+from workings.problems.problem_file import format_claim_path, set_nested
+from workings.problems.solution import format_step_title
+
+_TABLE_NAMES = {
+    "claim": ("claim", "claims", "answer", "answers", "solution"),
+    "found": ("found", "find", "mistake"),
+}
+_NUMBERED = re.compile(
+    r"(?:problem|prob|exercise|ex|question|q|p|task|aufgabe|probleme|exercice|bài|题|題|问题)"
+    r"[\s_\-.]*0*(\d{1,3})(?!\d)",
+    re.IGNORECASE,
+)
+_LONE_NUMBER = re.compile(r"(?:^|[\s_\-(])0*(\d{1,3})(?:$|[\s_\-.)])")
+_COPY = re.compile(r"\s*(?:\(\d+\)|- ?copy(?: ?\(\d+\))?|- ?kopie|copy of )\s*", re.IGNORECASE)
+_FINDING_KEYS = ("step", "cell", "row", "column", "mistake", "should")
+
+
+def find_problem_name(text: str, problems: Sequence[str]) -> str | None:
+    """Return the problem that a file or heading names; None if it names none.
+
+    >>> find_problem_name("Problem-1 (2)", ["problem-01", "problem-02"])
+    'problem-01'
+    """
+    text = _COPY.sub(" ", text).strip()
+    if text in problems:
+        return text
+    match = _NUMBERED.search(text) or _LONE_NUMBER.search(text)
+    if match is None:
+        return None
+    names = {int(name.rpartition("-")[2]): name for name in problems}
+    return names.get(int(match[1]))
+
+
+def names_unknown_problem(text: str, problems: Sequence[str]) -> bool:
+    """Return True if a file is named like a problem that the sheet does not have: problem-99."""
+    match = re.fullmatch(r"problem[\s_\-]*(\d{1,3})", _COPY.sub(" ", text).strip(), re.IGNORECASE)
+    return match is not None and find_problem_name(text, problems) is None
+
+
+def _flatten(name: str) -> str:
+    """Return a name for comparison, without case and punctuation."""
+    return re.sub(r"[\W_]", "", name).casefold()
+
+
+class StepNames:
+    """The names under which the steps of a problem are found."""
+
+    def __init__(self, problem: SheetProblem) -> None:
+        kind = problem.problem.kind
+        self._paths: dict[str, tuple[str, ...]] = {}
+        self._shapes: dict[tuple[str, ...], tuple[int, int]] = {}
+        for step in problem.problem.asked_steps:
+            path = tuple(format_claim_path(kind, step.key).split("."))
+            matrix = problem.problem.exact_matrices[step.key].mid
+            self._shapes[path] = problem.problem.orient(matrix).shape
+            title = format_step_title(step, problem.problem)
+            for name in ("".join(path), step.key, title):
+                self._paths.setdefault(_flatten(name), path)
+
+    def find_path(self, name: str) -> tuple[str, ...] | None:
+        """Return the path of a step in a claim: `("head", "2", "scores")` for `scores.2`."""
+        return self._paths.get(_flatten(name))
+
+    def get_shape(self, path: tuple[str, ...]) -> tuple[int, int]:
+        """Return the rows and columns of a step, in the problem's convention."""
+        return self._shapes[path]
+
+
+def normalize_answer(table: Mapping[str, Any], problem: SheetProblem) -> dict[str, Any]:
+    """Return the table of an answer with the names that the sheet uses.
+
+    A file without [claim] whose keys are steps is a claim; so are other spellings of the names.
+    """
+    wanted = problem.answer_table
+    content: Any = None
+    for name in _TABLE_NAMES[wanted]:
+        match = next((value for key, value in table.items() if key.casefold() == name), None)
+        if isinstance(match, Mapping) or (match is not None and name == wanted):
+            content = match
+            break
+    if wanted == "found":
+        if content is None and any(key in table for key in _FINDING_KEYS):
+            content = {key: value for key, value in table.items() if key in _FINDING_KEYS}
+        return {} if content is None else {"found": content}
+    names = StepNames(problem)
+    if content is None:
+        loose = {k: v for k, v in table.items() if _is_step(k, v, names, problem)}
+        content = loose or None
+    if not isinstance(content, Mapping):
+        return {} if content is None else {"claim": content}
+    claim: dict[str, Any] = {}
+    for path, value in iterate_leaves(content):
+        if path[0] == "again":
+            continue
+        set_nested(claim, names.find_path(".".join(path)) or path, value)
+    return {"claim": claim} if claim else {}
+
+
+def _is_step(key: str, value: Any, names: StepNames, problem: SheetProblem) -> bool:
+    part_name = problem.problem.kind.part_name
+    return names.find_path(key) is not None or (
+        isinstance(value, Mapping) and key in (part_name, *problem.problem.kind.prefixes)
+    )
+
+
+def split_by_problem(
+    table: Mapping[str, Any], problems: Sequence[SheetProblem]
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return the tables of a file for several problems, and errors for names that are unknown.
+
+    A sheet with one problem needs no name.
+    """
+    names = [problem.name for problem in problems]
+    if len(problems) == 1 and not any(find_problem_name(key, names) for key in table):
+        return {names[0]: normalize_answer(table, problems[0])}, []
+    tables: dict[str, dict[str, Any]] = {}
+    errors = []
+    for key, value in table.items():
+        name = find_problem_name(key, names)
+        if name is None and key in ("title", "student", "name", "id"):
+            continue
+        if name is None:
+            errors.append(f"{key}: the sheet has no such problem: {did_you_mean(key, names)}")
+        elif not isinstance(value, Mapping):
+            errors.append(f"{key}: expected a table: [{name}.claim]")
+        else:
+            problem = problems[names.index(name)]
+            tables[name] = normalize_answer(value, problem)
+    return tables, errors

@@ -1,0 +1,209 @@
+"""Read answers in a CSV file or a spreadsheet: the sheet's answers.csv, or matrices under names.
+
+problem,step,row,1,2          problem-01
+problem-01,Q,1,0.5,2          Q
+problem-01,Q,2,1,0            0.5  2
+                              1    0
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import Any
+
+from workings.errors import UserError, install_command
+from workings.problems.documents.matrices import Rows
+from workings.problems.grading.answer_names import StepNames, find_problem_name
+from workings.problems.grading.answer_text import FileAnswers, normalize_text
+from workings.problems.grading.marking import SheetProblem
+from workings.problems.numbers import read_number
+from workings.problems.problem_file import set_nested
+
+_MAX_CELLS = 200_000
+_FINDING_FIELDS = ("step", "row", "column", "mistake", "should")
+
+
+def parse_csv(text: str, problems: Sequence[SheetProblem], name: str | None) -> FileAnswers:
+    """Read a CSV table separated by commas, semicolons or tabs; `name` is the file's problem."""
+    text = normalize_text(text)
+    head = text[:4000]
+    separator = max(("\t", ";", ","), key=lambda mark: (head.count(mark) > 0, mark != ","))
+    separator = separator if head.count(separator) else ","
+    rows = [list(row) for row in csv.reader(io.StringIO(text), delimiter=separator)]
+    return parse_grid(rows, problems, name)
+
+
+def read_spreadsheet(
+    content: bytes, problems: Sequence[SheetProblem], name: str | None
+) -> FileAnswers:
+    """Read every worksheet of an .xlsx file; a worksheet may be named after its problem."""
+    try:
+        import openpyxl
+    except ModuleNotFoundError:
+        raise UserError(
+            f"reading spreadsheets needs openpyxl: {install_command('documents')};"
+            " or save the sheet as CSV"
+        ) from None
+    try:
+        workbook = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
+        sheets = [(s.title, [list(r) for r in s.iter_rows(values_only=True)]) for s in workbook]
+    except Exception as error:
+        raise UserError(f"not a spreadsheet: {type(error).__name__}") from None
+    names = [problem.name for problem in problems]
+    answers = FileAnswers()
+    for title, rows in sheets:
+        texts = [[_format_cell(cell) for cell in row] for row in rows]
+        part = parse_grid(texts, problems, find_problem_name(title, names) or name)
+        for problem, table in part.tables.items():
+            _merge(answers.tables.setdefault(problem, {}), table)
+        answers.errors += [f"worksheet {title}: {error}" for error in part.errors]
+    return answers
+
+
+def _merge(table: dict[str, Any], other: dict[str, Any]) -> None:
+    for key, value in other.items():
+        if isinstance(value, dict) and isinstance(table.get(key), dict):
+            _merge(table[key], value)
+        else:
+            table[key] = value
+
+
+def _format_cell(value: Any) -> str:
+    """Return the text of a cell; a float has the fewest digits that identify it."""
+    if value is None:
+        return ""
+    if isinstance(value, date):  # Excel turns 1/2 into a date
+        return str(value)
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def parse_grid(
+    rows: Sequence[Sequence[str]], problems: Sequence[SheetProblem], name: str | None
+) -> FileAnswers:
+    """Read a table of texts, with a header row or with matrices under their names."""
+    if sum(map(len, rows)) > _MAX_CELLS:
+        raise UserError(f"the table has more than {_MAX_CELLS:,} cells")
+    cells = [[cell.strip() for cell in row] for row in rows]
+    header = next((k for k, row in enumerate(cells) if _is_header(row)), None)
+    reader = _GridReader(problems, name)
+    if header is None:
+        reader.read_blocks(enumerate(cells, start=1))
+    else:
+        reader.read_table(cells[header], enumerate(cells[header + 1 :], start=header + 2))
+    return reader.finish()
+
+
+def _is_header(row: Sequence[str]) -> bool:
+    words = [cell.casefold() for cell in row]
+    return "step" in words and ("row" in words or "problem" in words)
+
+
+class _GridReader:
+    """Collects the rows of matrices by problem and step."""
+
+    def __init__(self, problems: Sequence[SheetProblem], name: str | None) -> None:
+        self._problems = {problem.name: problem for problem in problems}
+        self._names = {problem.name: StepNames(problem) for problem in problems}
+        self._current = name or (problems[0].name if len(problems) == 1 else None)
+        self._path: tuple[str, ...] | None = None
+        self._rows: dict[tuple[str, tuple[str, ...]], Rows] = {}
+        self._findings: dict[str, dict[str, str]] = {}
+        self._errors: list[str] = []
+
+    def read_table(self, header: Sequence[str], rows: Iterable[tuple[int, list[str]]]) -> None:
+        """Read rows with the problem, the step and the row in columns of their own."""
+        columns = {cell.casefold(): k for k, cell in enumerate(header) if cell}
+        if "mistake" in columns or "should" in columns:
+            self._read_findings(columns, rows)
+            return
+        label_columns = [columns[n] for n in ("problem", "step", "row", "token") if n in columns]
+        start = max(label_columns) + 1
+        for line, row in rows:
+            labels = {name: row[k] for name, k in columns.items() if k < len(row)}
+            if not any(row):
+                continue
+            self._set_problem(labels.get("problem", ""), line)
+            if step := labels.get("step", ""):
+                self._set_step(step, line)
+            self._add_row(_trim(row[start:]))
+
+    def _read_findings(
+        self, columns: dict[str, int], rows: Iterable[tuple[int, list[str]]]
+    ) -> None:
+        for line, row in rows:
+            fields = {n: row[k] for n, k in columns.items() if k < len(row) and row[k]}
+            self._set_problem(fields.get("problem", ""), line)
+            found = {k: v for k, v in fields.items() if k in _FINDING_FIELDS and v != "?"}
+            if self._current is not None and found:
+                self._findings[self._current] = found
+
+    def read_blocks(self, rows: Iterable[tuple[int, list[str]]]) -> None:
+        """Read matrices below or beside the names of their steps."""
+        for line, row in rows:
+            cells = _trim(row)
+            while cells and not _is_number(cells[0]):
+                label = cells.pop(0)
+                if not label:
+                    continue
+                if find_problem_name(label, list(self._problems)) and not self._find_step(label):
+                    self._set_problem(label, line)
+                    self._path = None
+                elif self._find_step(label) or not cells:
+                    self._set_step(label, line)
+            if cells:
+                self._add_row(cells)
+
+    def _find_step(self, label: str) -> tuple[str, ...] | None:
+        label = label.rstrip("=: ")
+        return self._names[self._current].find_path(label) if self._current else None
+
+    def _set_problem(self, label: str, line: int) -> None:
+        if not label:
+            return
+        name = find_problem_name(label, list(self._problems))
+        if name is None:
+            self._errors.append(f"line {line}: the sheet has no problem {label[:40]!r}")
+        elif name != self._current:
+            self._current, self._path = name, None
+
+    def _set_step(self, label: str, line: int) -> None:
+        self._path = self._find_step(label)
+        if self._path is None:
+            where = f"{self._current} has" if self._current else "no problem is named that has"
+            self._errors.append(f"line {line}: {where} no step {label[:40]!r}")
+
+    def _add_row(self, cells: list[str]) -> None:
+        if self._current is not None and self._path is not None:
+            blank_filled = [cell or "?" for cell in cells]
+            self._rows.setdefault((self._current, self._path), []).append(blank_filled)
+
+    def finish(self) -> FileAnswers:
+        """Return the answers; cells that are missing are blank."""
+        answers = FileAnswers(errors=self._errors)
+        for (name, path), rows in self._rows.items():
+            if self._problems[name].answer_table == "claim":
+                height, width = self._names[name].get_shape(path)
+                matrix = [[*row, *["?"] * (width - len(row))] for row in rows]
+                matrix += [["?"] * width for _ in range(height - len(rows))]
+                set_nested(answers.tables.setdefault(name, {}), ("claim", *path), matrix)
+        for name, found in self._findings.items():
+            if self._problems[name].answer_table == "found":
+                answers.tables[name] = {"found": found}
+        return answers
+
+
+def _trim(row: Sequence[str]) -> list[str]:
+    """Return the cells without the empty ones at the end."""
+    cells = list(row)
+    while cells and not cells[-1]:
+        cells.pop()
+    return cells
+
+
+def _is_number(text: str) -> bool:
+    try:
+        read_number(text, "")
+    except UserError:
+        return False
+    return True

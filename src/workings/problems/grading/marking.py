@@ -1,0 +1,250 @@
+"""Mark one problem of one student: the points of every step, the first mistake and its causes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from workings.errors import UserError
+from workings.problems.check import Report, WrongCell, check_problem
+from workings.problems.grading.findings import FINDING_COLUMNS, mark_finding
+from workings.problems.grading.policy import Policy
+from workings.problems.grading.work import AnswerWork, Information
+from workings.problems.judging import CheckedStep
+from workings.problems.notation import format_decimal
+from workings.problems.problem import Claim, Problem
+from workings.problems.problem_file import set_nested
+from workings.problems.sheets.rounded_solution import CellTexts, format_fixed, nest_claims
+from workings.problems.solution import format_step_title
+from workings.problems.verdicts import MINUS_INFINITY_THRESHOLD
+
+_MAX_NAMED_CELLS = 6  # in a note
+
+
+@dataclass(frozen=True)
+class SheetProblem:
+    """A problem of the sheet: its table without claims, and what its parts are worth.
+
+    `planted_report` is the report on the solution with a planted mistake, if the sheet has them.
+    """
+
+    name: str
+    table: dict[str, Any]
+    problem: Problem  # without claims
+    decimals: int
+    points: dict[str, float]  # by the key of a step, or by the parts of a finding
+    information: Information
+    planted_report: Report | None = None
+
+    @property
+    def max_points(self) -> float:
+        """Points for the entire problem."""
+        return sum(self.points.values())
+
+    @property
+    def answer_table(self) -> str:
+        """The table of a file that holds the answer."""
+        return "claim" if self.planted_report is None else "found"
+
+
+@dataclass
+class ProblemMark:
+    """The points of one student for one problem; `report` is None if nothing could be judged."""
+
+    problem: SheetProblem
+    points: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    report: Report | None = None
+    penalty: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Points for the entire problem."""
+        return max(0.0, sum(self.points.values()) - self.penalty)
+
+    @property
+    def first_mistake(self) -> WrongCell | None:
+        """The first wrong number."""
+        return self.report.first if self.report is not None else None
+
+    def describe_first_mistake(self) -> str:
+        """Return the first wrong number in words; "" if there is none."""
+        first = self.first_mistake
+        if self.report is None or first is None:
+            return ""
+        row, column = first.cell
+        title = format_step_title(self.report.problem.get_step(first.key), self.report.problem)
+        expected = format_decimal(first.judged_value, first.distinguishing_decimals(4))
+        return f"{title}, row {row + 1}, column {column + 1}: {first.claimed}, not {expected}"
+
+    def list_causes(self) -> list[str]:
+        """Return the names of the mistakes that explain the first wrong number."""
+        first = self.first_mistake
+        return [] if first is None else [cause.name for cause in first.causes]
+
+
+def mark_problem(problem: SheetProblem, answer: Mapping[str, Any], policy: Policy) -> ProblemMark:
+    """Mark an answer, the table of a problem file; an answer that cannot be read is a UserError."""
+    mark = ProblemMark(problem, dict.fromkeys(problem.points, 0.0))
+    content = answer.get(problem.answer_table)
+    if not content:
+        mark.notes.append(f"no [{problem.answer_table}]")
+    elif problem.planted_report is not None:
+        shares = mark_finding(problem.planted_report, content)
+        mark.points = {part: shares[part] * problem.points[part] for part in FINDING_COLUMNS}
+    else:
+        _mark_claim(mark, content, policy)
+    return mark
+
+
+def _mark_claim(mark: ProblemMark, claim: Any, policy: Policy) -> None:
+    """Mark a claim: the points of a step are spread over its cells.
+
+    Steps that are not asked earn nothing, but numbers may follow from them.
+    """
+    problem = mark.problem
+    claim, notes = _drop_unreadable_steps(problem, claim)
+    report, coarse = _check_precise_claims(problem, claim, policy.fewer_decimals)
+    mark.report = report
+    work = AnswerWork(report, problem.information)
+    shares = {key: work.credit_step(key, policy.follows) for key in problem.points}
+    informative = {
+        key: credit for key, (credit, is_informative) in shares.items() if is_informative
+    }
+    worth = sum(problem.points[key] for key in informative)
+    shown = sum(informative[key] * problem.points[key] for key in informative)
+    for key, (credit, is_informative) in shares.items():
+        # Cells that carry no information count as much as the rest of the problem does.
+        factor = 1.0 if is_informative or not worth else min(1.0, shown / worth)
+        mark.points[key] = problem.points[key] * credit * factor
+    coarse_keys = {key for key, _, _ in coarse}
+    missing = [k for k in problem.points if _is_missing(report, k) and k not in coarse_keys]
+    mark.penalty = policy.missing_penalty * len(missing)
+    if missing:
+        notes.append(f"left out: {', '.join(missing)}")
+    if coarse:
+        cells = [f"{key} row {row} column {column}" for key, row, column in coarse]
+        shown_cells = ", ".join(cells[:_MAX_NAMED_CELLS])
+        more = f" and {len(cells) - _MAX_NAMED_CELLS} more" * (len(cells) > _MAX_NAMED_CELLS)
+        notes.append(f"too few decimals, not counted: {shown_cells}{more}")
+    mark.notes += notes
+
+
+def _is_missing(report: Report, key: str) -> bool:
+    return not any(c.step.key == key and c.verdict != "blank" for c in report.steps)
+
+
+def _drop_unreadable_steps(problem: SheetProblem, claim: Any) -> tuple[Any, list[str]]:
+    """Remove steps that cannot be read, so that the others still count; return notes on them."""
+    try:
+        Problem(**{**problem.table, "claim": claim})
+    except UserError as error:
+        if not isinstance(claim, Mapping):
+            raise
+        readable: dict[str, Any] = {}
+        notes = []
+        for path, value in iterate_leaves(claim):
+            try:
+                Problem(**{**problem.table, "claim": set_nested({}, path, value)})
+            except UserError as step_error:
+                notes.append(f"not counted: {step_error}")
+            else:
+                set_nested(readable, path, value)
+        if not readable:
+            raise UserError(str(error)) from None
+        return readable, notes
+    return claim, []
+
+
+def iterate_leaves(
+    table: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the path and value of every entry that is not a table."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from iterate_leaves(value, (*path, name))
+        else:
+            yield (*path, name), value
+
+
+def _check_precise_claims(
+    sheet_problem: SheetProblem, claim: Any, fewer_decimals: int
+) -> tuple[Report, list[tuple[str, int, int]]]:
+    """Check a claim without numbers of too few decimals; return the report and those cells.
+
+    A number matches whatever it may be rounded from; `1e9` matches so much that every number after
+    it would count as following from it. `fewer_decimals` less than the sheet asks for are accepted.
+    """
+    problem = Problem(**{**sheet_problem.table, "claim": claim})
+    shown = {step.key for step in problem.asked_steps}
+    written = {
+        c.key: _get_claim_texts(problem, c)
+        for c in problem.claims
+        if not c.reprint and c.key in shown
+    }
+    texts = {key: [list(row) for row in rows] for key, rows in written.items()}
+    coarse: list[tuple[str, int, int]] = []
+    places = (sheet_problem.decimals, sheet_problem.decimals - fewer_decimals)
+    while True:  # terminates: each iteration changes cells that are not changed again
+        problem = Problem(**{**sheet_problem.table, "claim": nest_claims(problem, texts)})
+        report = check_problem(problem, sheet_problem.decimals)
+        changed = [
+            _blank_coarse_cells(problem, checked_step, texts, places, coarse)
+            for checked_step in report.steps
+        ]
+        if not any(changed):
+            _restore_texts(problem, written)
+            return report, coarse
+
+
+def _get_claim_texts(problem: Problem, claim: Claim) -> CellTexts:
+    texts = np.array([["?" if n is None else n.text for n in row] for row in claim.numbers])
+    oriented: CellTexts = problem.orient(texts).tolist()
+    return oriented
+
+
+def _restore_texts(problem: Problem, written: Mapping[str, CellTexts]) -> None:
+    """Quote the numbers as the student wrote them, where they were completed with zeros."""
+    for claim in problem.claims:
+        texts = problem.orient(np.array(written[claim.key])).tolist()
+        for row, row_texts in zip(claim.numbers, texts, strict=True):
+            row[:] = [
+                None if number is None else replace(number, text=text)
+                for number, text in zip(row, row_texts, strict=True)
+            ]
+
+
+def _blank_coarse_cells(
+    problem: Problem,
+    checked_step: CheckedStep,
+    texts: dict[str, CellTexts],
+    places: tuple[int, int],
+    coarse: list[tuple[str, int, int]],
+) -> bool:
+    """Blank cells with too few decimals and add their names to `coarse`; return True if changed.
+
+    A number that needs no more decimals is exact; it is written with all decimals instead.
+    `places`: the decimals that the sheet asks for, and the fewest that it accepts.
+    """
+    key, claimed = checked_step.step.key, checked_step.claimed_matrix
+    decimals, fewest = places
+    target, exact = checked_step.carried_matrix.mid, problem.exact_matrices[key].mid
+    unit = np.where(claimed.units > 0, claimed.units, 1.0)
+    with np.errstate(invalid="ignore"):
+        is_exact = (np.abs(target - np.round(target / unit) * unit) <= 1e-9) & (unit <= 1)
+        # Or a spreadsheet dropped the zeros at the end: 0.4 for 0.400.
+        is_exact |= np.abs(target - claimed.values) <= 10.0**-decimals
+    is_coarse = claimed.units > 10.0**-fewest * 1.001
+    # A large negative number counts as −∞, which has no decimals.
+    is_masked = np.isneginf(exact) & (claimed.values <= MINUS_INFINITY_THRESHOLD)
+    to_blank = problem.orient(is_coarse & ~is_exact & ~is_masked & ~claimed.is_blank)
+    lacks_decimals = claimed.units > 10.0**-decimals * 1.001
+    to_extend = problem.orient(lacks_decimals & is_exact & ~claimed.is_integer)
+    values = problem.orient(claimed.values)
+    for i, j in np.argwhere(to_blank):
+        coarse.append((key, int(i) + 1, int(j) + 1))
+        texts[key][i][j] = "?"
+    for i, j in np.argwhere(to_extend & ~to_blank):
+        texts[key][i][j] = format_fixed(float(values[i, j]), decimals)
+    return bool(to_blank.any() or to_extend.any())

@@ -1,0 +1,270 @@
+"""Tell work from guessing: which numbers of an answer carry information about the problem.
+
+Zeros in every box, a copy of the givens or the answers to other numbers agree with some cells by
+chance, and later steps follow from their wrong ones. Such agreement gets no marks:
+
+- A cell that many other problems of the same shape share (a −∞ of the mask, the first angle), or
+  that has the most frequent value of its step, carries no information. A step counts by all its
+  cells or by those with information, whichever share is smaller.
+- A number that fills much of the answer and is mostly wrong counts nowhere.
+- Right cells count if there are more of them than chance explains. Numbers that follow count if the
+  answer shows work on these givens: right numbers, or wrong ones that a named mistake explains.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workings.errors import UserError
+from workings.problems.check import Report
+from workings.problems.diagnosis import UNKNOWN
+from workings.problems.intervals import Bools, Floats
+from workings.problems.judging import CheckedStep
+from workings.problems.kinds import Step
+from workings.problems.problem import Problem
+
+Matrices: TypeAlias = Mapping[str, Floats]
+
+_NUM_SHUFFLES = 6
+_MAX_OTHERS = 6  # other problems of the sheet whose answers are compared
+_COMMON_SHARE = 0.5  # of unrelated problems that have the same number in a cell
+_BLANKET_SHARE = 0.25  # of the cells that one number fills
+_WORK_SHARE = 0.6  # of the cells that are right if somebody works and makes mistakes
+_MIN_EVIDENCE = 1.0  # logarithm of the likelihood ratio from which right cells count
+_EXPLAINED_CHANCE = 0.15  # that a mistake of the catalog explains a wrong cell by chance
+_MIN_EXPLAINED_SHARE = 0.5  # of the wrong cells of a step
+
+
+def list_unrelated_solutions(table: Mapping[str, Any], others: Iterable[Problem]) -> list[Matrices]:
+    """Return solutions of problems of the same shape: shuffled givens, and others of the sheet."""
+    problem = Problem(**table)
+    shapes = {step.key: problem.exact_matrices[step.key].shape for step in problem.asked_steps}
+    candidates = [*_list_shuffles(problem, table), *others]
+    solutions: list[Matrices] = []
+    for other in candidates:
+        matrices = {
+            key: other.exact_matrices[key].mid for key in shapes if key in other.exact_matrices
+        }
+        if all(key in matrices and matrices[key].shape == shapes[key] for key in shapes):
+            solutions.append(matrices)
+    return solutions[: _NUM_SHUFFLES + _MAX_OTHERS]
+
+
+def _list_shuffles(problem: Problem, table: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield problems whose given matrices have the same numbers in other cells."""
+    rng = Random("unrelated problems")  # noqa: S311
+    given = table.get("given", {})
+    matrices = [name for name in given if name in problem.kind.matrices]
+    for k in range(_NUM_SHUFFLES):
+        shuffled = {name: _shuffle(given[name], rng) for name in matrices}
+        base = {"base": float(given["base"]) * (10.0 if k % 2 else 0.1)} if "base" in given else {}
+        if not shuffled and not base:
+            return
+        try:
+            other = Problem(**{**table, "given": {**given, **shuffled, **base}})
+            other.exact_matrices  # noqa: B018 - raises if it cannot be computed
+        except (UserError, ValueError):  # such as a norm of a constant vector
+            continue
+        yield other
+
+
+def _shuffle(matrix: Any, rng: Random) -> Any:
+    """Return a matrix (a list of rows, or one row) with its cells in another order."""
+    if not isinstance(matrix, list):
+        return matrix
+    is_flat = not any(isinstance(row, list) for row in matrix)
+    rows = [matrix] if is_flat else matrix
+    cells = [cell for row in rows for cell in row]
+    rng.shuffle(cells)
+    remaining = iter(cells)
+    shuffled = [[next(remaining) for _ in row] for row in rows]
+    return shuffled[0] if is_flat else shuffled
+
+
+@dataclass(frozen=True)
+class Information:
+    """What a problem's cells tell about it.
+
+    `chances`: how likely the answers to an unrelated problem have the right number, for each cell
+    by step. `is_common`: the cells in which many have it.
+    """
+
+    chances: Mapping[str, Floats]
+    is_common: Mapping[str, Bools]
+
+    @classmethod
+    def of(cls, problem: Problem, unrelated: list[Matrices], decimals: int) -> "Information":
+        """Compare the solution with those of unrelated problems."""
+        chances, is_common = {}, {}
+        for step in problem.asked_steps:
+            exact = problem.exact_matrices[step.key].mid
+            hits = sum(
+                (_is_same(exact, other[step.key], decimals).astype(float) for other in unrelated),
+                start=np.zeros(exact.shape),
+            )
+            chance = (hits + 0.5) / (len(unrelated) + 1)
+            chances[step.key] = np.maximum(chance, chance.mean())  # few problems show few hits
+            is_common[step.key] = np.isneginf(exact) | (
+                (hits >= _COMMON_SHARE * len(unrelated)) & bool(unrelated)
+            )
+        return cls(chances, is_common)
+
+    def find_informative(self, key: str, target: Floats) -> Bools:
+        """Return the cells of a step that carry information, given its expected numbers."""
+        return ~self.is_common[key] & ~find_most_frequent(target)
+
+
+def uses_givens(problem: Problem, step: Step) -> bool:
+    """Return True if a step is computed from a given matrix directly."""
+    givens = problem.table.get("given", {})
+    return any(source.removeprefix("given.") in givens for source in step.op.sources())
+
+
+@np.errstate(invalid="ignore")
+def _is_same(matrix: Floats, other: Floats, decimals: int) -> Bools:
+    is_close = np.abs(matrix - other) <= 0.5 * 10.0**-decimals
+    same: Bools = is_close | (np.isneginf(matrix) & np.isneginf(other))
+    return same
+
+
+def find_most_frequent(matrix: Floats) -> Bools:
+    """Return the cells with the most frequent number, if it occurs more than once, and each −∞."""
+    values, inverse, counts = np.unique(
+        np.round(matrix, 9), return_inverse=True, return_counts=True
+    )
+    is_hidden: Bools = np.isneginf(matrix)
+    if counts.max() == 1:
+        return is_hidden
+    frequent = (inverse.reshape(matrix.shape) == int(counts.argmax())) & bool(len(values))
+    result: Bools = frequent | is_hidden
+    return result
+
+
+@dataclass(frozen=True)
+class _StepWork:
+    """The cells of a checked step that count, vectors as rows."""
+
+    checked: CheckedStep
+    is_right: Bools
+    follows: Bools
+    is_wrong: Bools
+    is_informative: Bools
+    is_evident: Bools  # right, or following, in a way that only these givens lead to
+
+
+class AnswerWork:
+    """What of an answer is work: the credited cells of each step."""
+
+    def __init__(self, report: Report, information: Information) -> None:
+        self._report, self._information = report, information
+        blanket = _find_blanket_values(report)
+        self._steps = {c.step.key: self._examine(c, blanket) for c in report.steps}
+
+    def _examine(self, checked: CheckedStep, blanket: NDArray[np.float64]) -> _StepWork:
+        key, verdicts = checked.step.key, checked.verdicts
+        is_blanket = np.isin(np.round(checked.claimed_matrix.values, 9), blanket)
+        exact = self._report.problem.exact_matrices[key].mid
+        target = np.where(verdicts == "follows", checked.carried_matrix.mid, exact)
+        is_right = np.isin(verdicts, ("right", "rounded")) & ~is_blanket
+        follows = (verdicts == "follows") & ~is_blanket
+        is_informative = self._information.find_informative(key, target)
+        is_informative &= ~(follows & self._find_copied_cells(checked))
+        # What is computed from claims alone may belong to other givens.
+        if uses_givens(self._report.problem, checked.step):
+            is_evident = is_right | follows
+        else:
+            carried = checked.carried_matrix
+            is_evident = is_right & ~(carried.tainted & checked.claimed_matrix.matches(carried))
+        return _StepWork(
+            checked,
+            is_right,
+            follows,
+            (verdicts != "blank") & ~is_right & ~follows,
+            is_informative,
+            is_evident & is_informative,
+        )
+
+    def _find_copied_cells(self, checked: CheckedStep) -> Bools:
+        """Return the cells that are those of a step before it: a copy follows without work."""
+        values = checked.claimed_matrix.values
+        copied: Bools = np.zeros(values.shape, dtype=np.bool_)
+        sources = checked.step.op.sources()
+        for other in self._report.steps:
+            source = other.claimed_matrix.values
+            if other.step.key in sources and source.shape == values.shape:
+                copied |= source == values
+        return copied
+
+    @cached_property
+    def _chance_factor(self) -> float:
+        """How much right cells count: nothing if chance explains them better than work does."""
+        return self._weigh_evidence({})
+
+    @cached_property
+    def _follow_factor(self) -> float:
+        """How much cells that follow count: nothing without work on the givens."""
+        if self._chance_factor == 1:
+            return 1.0
+        explained = {
+            wrong.key: max(cause.num_explained for cause in wrong.causes)
+            for wrong in self._report.wrong_cells
+            if wrong.causes[0].name != UNKNOWN
+            and wrong.causes[0].num_explained >= _MIN_EXPLAINED_SHARE * wrong.causes[0].num_wrong
+        }
+        return self._weigh_evidence(explained)
+
+    def _weigh_evidence(self, num_explained: Mapping[str, int]) -> float:
+        """Return 1 if the answer is more likely by work than by chance, 0 if less, or between.
+
+        The logarithm of the likelihood ratio, from every cell that is right or wrong; a wrong cell
+        that a mistake explains counts as one that is rarely right by chance.
+        """
+        evidence, has_wrong = 0.0, False
+        for key, step in self._steps.items():
+            chance = self._information.chances[key]
+            is_wrong = step.is_wrong & ~self._information.is_common[key]
+            has_wrong |= bool(step.is_wrong.any())
+            against = np.log((1 - _WORK_SHARE) / (1 - chance[is_wrong]))
+            explained = min(num_explained.get(key, 0), against.size)
+            evidence += float(np.log(_WORK_SHARE / chance[step.is_evident]).sum())
+            evidence += float(np.sort(against)[explained:].sum())
+            evidence += explained * math.log(_WORK_SHARE / _EXPLAINED_CHANCE)
+        if not has_wrong:
+            return 1.0
+        return min(max(evidence - _MIN_EVIDENCE, 0.0), 1.0)
+
+    def credit_step(self, key: str, follows_share: float) -> tuple[float, bool]:
+        """Return the share of a step's marks, and whether the step carries information.
+
+        `follows_share`: how much a number that follows from a wrong one counts.
+        """
+        step = self._steps.get(key)
+        if step is None:
+            return 0.0, True
+        credit = step.is_right * self._chance_factor
+        credit = credit + step.follows * (follows_share * self._follow_factor)
+        informative = step.is_informative
+        if not informative.any():
+            return float(credit.mean()), False
+        return float(min(credit.mean(), credit[informative].mean())), True
+
+
+def _find_blanket_values(report: Report) -> NDArray[np.float64]:
+    """Return the numbers that fill much of an answer and are mostly wrong there."""
+    values = [np.round(c.claimed_matrix.values[c.verdicts != "blank"], 9) for c in report.steps]
+    right = [np.isin(c.verdicts[c.verdicts != "blank"], ("right", "rounded")) for c in report.steps]
+    if not values:
+        return np.zeros(0)
+    all_values, all_right = np.concatenate(values), np.concatenate(right)
+    numbers, inverse = np.unique(all_values, return_inverse=True)
+    counts = np.bincount(inverse, minlength=len(numbers))
+    num_right = np.bincount(inverse, weights=all_right, minlength=len(numbers))
+    is_blanket = (counts > max(1.0, _BLANKET_SHARE * all_values.size)) & (2 * num_right < counts)
+    blanket: NDArray[np.float64] = numbers[is_blanket]
+    return blanket
