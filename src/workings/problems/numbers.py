@@ -18,6 +18,11 @@ _MAX_ZEROS = 400  # with zeros at the start: a weight of e⁻¹⁵⁰ has 65
 _MAX_PLACES = 400  # decimals, or power of ten; a float underflows or overflows before this
 _POWER_OF_TEN = re.compile(r"\s*[×x*·]\s*10\s*(?:\^\s*|\*\*\s*)\{?([+-]?\d+)\}?", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:e[+-]?\d+)?", re.IGNORECASE)
+_INFINITY = re.compile(  # -inf, −∞, -infinity, -\\infty, -np.inf, float("-inf"), minus infinity
+    r"(?:([+–—-]|minus)?\s*(?:\w{2,5}\.)?|float\(['\"]([+-]?))"
+    r"\\?(?:inf|infinity|infty|oo)(?:['\"]\))?",
+    re.IGNORECASE,
+)
 _FRACTION = re.compile(r"[+-]?\d+\s*/\s*\d+")
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
 _HINT = 'write 0.5, "1/2", "-inf" or "?"'
@@ -59,8 +64,9 @@ def read_number(cell: object, where: str) -> Number | None:
     if is_huge or len(text.lstrip("+-−0.,")) > _MAX_CHARS or len(text) > _MAX_ZEROS:
         raise _make_error(cell, where, f"is too long: a number has at most {_MAX_CHARS} characters")
     plain = _POWER_OF_TEN.sub(r"e\1", text.replace("−", "-").replace("∞", "inf"))
-    if plain.lower() in ("-inf", "inf", "+inf"):
-        return Number(text, float(plain), None)
+    if infinity := _INFINITY.fullmatch(plain):
+        is_negative = (infinity[1] or infinity[2] or "").lower() in ("-", "–", "—", "minus")
+        return Number(text, -math.inf if is_negative else math.inf, None)
     if _FRACTION.fullmatch(plain):
         numerator, denominator = (int(part) for part in plain.split("/"))
         if denominator == 0:

@@ -12,6 +12,7 @@ from workings.problems.notation import (
     escape_latex,
     typeset,
 )
+from workings.problems.sheets.answer_files import format_answer_files
 from workings.problems.sheets.folder import (
     MANIFEST,
     format_manifest,
@@ -49,6 +50,7 @@ def render_files(sheet: Sheet) -> dict[str, str]:
         "key/key.tex": render_latex(printed, key=True),
         "key/moodle.xml": render_moodle(printed),
         **format_problem_files(sheet),
+        **format_answer_files(sheet),
     }
     files[MANIFEST] = format_manifest(sheet, [*files, MANIFEST])
     return dict(sorted(files.items()))

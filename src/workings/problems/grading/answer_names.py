@@ -89,7 +89,9 @@ def normalize_answer(table: Mapping[str, Any], problem: SheetProblem) -> dict[st
     if wanted == "found":
         if content is None and any(key in table for key in _FINDING_KEYS):
             content = {key: value for key, value in table.items() if key in _FINDING_KEYS}
-        return {} if content is None else {"found": content}
+        if isinstance(content, Mapping):  # a "?" of the file to fill in is no answer
+            content = {key: value for key, value in content.items() if value != "?"}
+        return {"found": content} if content else {}
     names = StepNames(problem)
     if content is None:
         loose = {k: v for k, v in table.items() if _is_step(k, v, names, problem)}
@@ -100,8 +102,16 @@ def normalize_answer(table: Mapping[str, Any], problem: SheetProblem) -> dict[st
     for path, value in iterate_leaves(content):
         if path[0] == "again":
             continue
-        set_nested(claim, names.find_path(".".join(path)) or path, value)
+        set_nested(claim, names.find_path(".".join(path)) or path, _mark_blanks(value))
     return {"claim": claim} if claim else {}
+
+
+def _mark_blanks(value: Any) -> Any:
+    """Return a matrix with "?" for cells that are empty or only a line to write on."""
+    if isinstance(value, list):
+        return [_mark_blanks(cell) for cell in value]
+    is_blank = isinstance(value, str) and not value.strip(" _.…-□?")
+    return "?" if is_blank or value is None else value
 
 
 def _is_step(key: str, value: Any, names: StepNames, problem: SheetProblem) -> bool:

@@ -134,9 +134,9 @@ class _GridReader:
         for line, row in rows:
             fields = {n: row[k] for n, k in columns.items() if k < len(row) and row[k]}
             self._set_problem(fields.get("problem", ""), line)
-            found = {k: v for k, v in fields.items() if k in _FINDING_FIELDS and v != "?"}
-            if self._current is not None and found:
-                self._findings[self._current] = found
+            finding = {k: v for k, v in fields.items() if k in _FINDING_FIELDS and v != "?"}
+            if self._current is not None and finding:
+                self._findings[self._current] = finding
 
     def read_blocks(self, rows: Iterable[tuple[int, list[str]]]) -> None:
         """Read matrices below or beside the names of their steps."""
@@ -187,9 +187,9 @@ class _GridReader:
                 matrix = [[*row, *["?"] * (width - len(row))] for row in rows]
                 matrix += [["?"] * width for _ in range(height - len(rows))]
                 set_nested(answers.tables.setdefault(name, {}), ("claim", *path), matrix)
-        for name, found in self._findings.items():
+        for name, finding in self._findings.items():
             if self._problems[name].answer_table == "found":
-                answers.tables[name] = {"found": found}
+                answers.tables[name] = {"found": finding}
         return answers
 
 

@@ -11,6 +11,7 @@ from workings.problems.check import Report, WrongCell, check_problem
 from workings.problems.grading.findings import FINDING_COLUMNS, mark_finding
 from workings.problems.grading.policy import Policy
 from workings.problems.grading.work import AnswerWork, Information
+from workings.problems.intervals import Floats
 from workings.problems.judging import CheckedStep
 from workings.problems.notation import format_decimal
 from workings.problems.problem import Claim, Problem
@@ -105,18 +106,19 @@ def _mark_claim(mark: ProblemMark, claim: Any, policy: Policy) -> None:
     """
     problem = mark.problem
     claim, notes = _drop_unreadable_steps(problem, claim)
-    report, coarse = _check_precise_claims(problem, claim, policy.fewer_decimals)
+    answer = Problem(**{**problem.table, "claim": claim})
+    report, coarse = _check_precise_claims(problem, answer, policy.fewer_decimals)
     mark.report = report
-    work = AnswerWork(report, problem.information)
+    work = AnswerWork(report, _get_values(answer), problem.information)
     shares = {key: work.credit_step(key, policy.follows) for key in problem.points}
     informative = {
         key: credit for key, (credit, is_informative) in shares.items() if is_informative
     }
     worth = sum(problem.points[key] for key in informative)
-    shown = sum(informative[key] * problem.points[key] for key in informative)
+    earned = sum(informative[key] * problem.points[key] for key in informative)
     for key, (credit, is_informative) in shares.items():
         # Cells that carry no information count as much as the rest of the problem does.
-        factor = 1.0 if is_informative or not worth else min(1.0, shown / worth)
+        factor = 1.0 if is_informative or not worth else min(1.0, earned / worth)
         mark.points[key] = problem.points[key] * credit * factor
     coarse_keys = {key for key, _, _ in coarse}
     missing = [k for k in problem.points if _is_missing(report, k) and k not in coarse_keys]
@@ -169,21 +171,20 @@ def iterate_leaves(
 
 
 def _check_precise_claims(
-    sheet_problem: SheetProblem, claim: Any, fewer_decimals: int
+    sheet_problem: SheetProblem, problem: Problem, fewer_decimals: int
 ) -> tuple[Report, list[tuple[str, int, int]]]:
     """Check a claim without numbers of too few decimals; return the report and those cells.
 
     A number matches whatever it may be rounded from; `1e9` matches so much that every number after
     it would count as following from it. `fewer_decimals` less than the sheet asks for are accepted.
     """
-    problem = Problem(**{**sheet_problem.table, "claim": claim})
-    shown = {step.key for step in problem.asked_steps}
-    written = {
+    known_keys = {step.key for step in problem.asked_steps}
+    original_texts = {
         c.key: _get_claim_texts(problem, c)
         for c in problem.claims
-        if not c.reprint and c.key in shown
+        if not c.reprint and c.key in known_keys
     }
-    texts = {key: [list(row) for row in rows] for key, rows in written.items()}
+    texts = {key: [list(row) for row in rows] for key, rows in original_texts.items()}
     coarse: list[tuple[str, int, int]] = []
     places = (sheet_problem.decimals, sheet_problem.decimals - fewer_decimals)
     while True:  # terminates: each iteration changes cells that are not changed again
@@ -194,8 +195,17 @@ def _check_precise_claims(
             for checked_step in report.steps
         ]
         if not any(changed):
-            _restore_texts(problem, written)
+            _restore_texts(problem, original_texts)
             return report, coarse
+
+
+def _get_values(problem: Problem) -> dict[str, Floats]:
+    """Return the claimed numbers by step, vectors as rows; NaN if blank."""
+    return {
+        claim.key: np.array([[np.nan if n is None else n.value for n in r] for r in claim.numbers])
+        for claim in problem.claims
+        if not claim.reprint
+    }
 
 
 def _get_claim_texts(problem: Problem, claim: Claim) -> CellTexts:
@@ -204,10 +214,10 @@ def _get_claim_texts(problem: Problem, claim: Claim) -> CellTexts:
     return oriented
 
 
-def _restore_texts(problem: Problem, written: Mapping[str, CellTexts]) -> None:
+def _restore_texts(problem: Problem, original_texts: Mapping[str, CellTexts]) -> None:
     """Quote the numbers as the student wrote them, where they were completed with zeros."""
     for claim in problem.claims:
-        texts = problem.orient(np.array(written[claim.key])).tolist()
+        texts = problem.orient(np.array(original_texts[claim.key])).tolist()
         for row, row_texts in zip(claim.numbers, texts, strict=True):
             row[:] = [
                 None if number is None else replace(number, text=text)

@@ -21,7 +21,7 @@ _LEADING = ("id", "student")
 class StudentMarks:
     """The marks of one student, problem by problem.
 
-    `errors` are by problem, or by file if that belongs to no problem. `by_hand` is the total that
+    `errors` are by problem, or by file if that belongs to no problem. `hand_mark` is the total that
     the teacher set instead of the computed one.
     """
 
@@ -29,7 +29,7 @@ class StudentMarks:
     id: str
     marks: list[ProblemMark]
     errors: dict[str, str] = field(default_factory=dict)
-    by_hand: float | None = None
+    hand_mark: float | None = None
 
     @property
     def total(self) -> float:
@@ -44,7 +44,7 @@ class StudentMarks:
     @property
     def final(self) -> float:
         """The points that count."""
-        return self.total if self.by_hand is None else self.by_hand
+        return self.total if self.hand_mark is None else self.hand_mark
 
     def list_notes(self) -> list[str]:
         """Return the remarks on all problems, and on files that belong to none."""
@@ -63,7 +63,7 @@ class Grades:
 
     @property
     def errors(self) -> list[str]:
-        """What could not be read, a line each."""
+        """The lines on files and answers that could not be read."""
         return [
             ": ".join(map(to_one_line, (student.student, name, error)))
             for student in self.students
@@ -85,7 +85,7 @@ class Grades:
             *(format_points(mark.total) for mark in student.marks),
             format_points(student.total),
             format_points(student.max_points),
-            "" if student.by_hand is None else format_points(student.by_hand),
+            "" if student.hand_mark is None else format_points(student.hand_mark),
             format_points(student.final),
             *("; ".join(f"{n}: {t}" for n, t in texts if t) for texts in (firsts, causes)),
             "; ".join(student.list_notes()),
@@ -147,11 +147,11 @@ def read_marks(path: Path) -> list[dict[str, str]]:
 
 def keep_hand_marks(grades: Grades, earlier: Iterable[Mapping[str, str]]) -> None:
     """Take over the marks that the teacher set by hand in an earlier table."""
-    by_id = {_unescape(row["id"]): row for row in earlier}
+    rows_by_id = {_unescape(row["id"]): row for row in earlier}
     for student in grades.students:
-        text = (by_id.get(to_one_line(student.id), {}).get(BY_HAND) or "").strip()
+        text = (rows_by_id.get(to_one_line(student.id), {}).get(BY_HAND) or "").strip()
         if text:
-            student.by_hand = _parse_points(text, student.student)
+            student.hand_mark = _parse_points(text, student.student)
 
 
 def _parse_points(text: str, student: str) -> float:

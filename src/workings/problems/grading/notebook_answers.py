@@ -128,9 +128,9 @@ class _CellReader:
         values = self._evaluate(value, source)
         if not set(names) <= set(_FINDING_NAMES) or len(values) != len(names):
             return
-        found = {k: v for k, v in zip(names, values, strict=True) if v != "?"}
-        if found:
-            self.findings[self._current] = found
+        finding = {k: v for k, v in zip(names, values, strict=True) if v != "?"}
+        if finding:
+            self.findings[self._current] = finding
 
     def _evaluate(self, node: ast.expr, source: str, depth: int = 0) -> Any:
         """Return a value that is written out; numbers keep the text they are written with."""

@@ -159,16 +159,20 @@ class _StepWork:
 
 
 class AnswerWork:
-    """What of an answer is work: the credited cells of each step."""
+    """What of an answer is work: the credited cells of each step.
 
-    def __init__(self, report: Report, information: Information) -> None:
-        self._report, self._information = report, information
-        blanket = _find_blanket_values(report)
+    `answer`: the numbers of every step as the student wrote them, vectors as rows; NaN if blank.
+    The report may lack some that have too few decimals.
+    """
+
+    def __init__(self, report: Report, answer: Matrices, information: Information) -> None:
+        self._report, self._answer, self._information = report, answer, information
+        blanket = _find_blanket_values(report, answer)
         self._steps = {c.step.key: self._examine(c, blanket) for c in report.steps}
 
     def _examine(self, checked: CheckedStep, blanket: NDArray[np.float64]) -> _StepWork:
         key, verdicts = checked.step.key, checked.verdicts
-        is_blanket = np.isin(np.round(checked.claimed_matrix.values, 9), blanket)
+        is_blanket = np.isin(np.round(self._answer[key], 9), blanket)
         exact = self._report.problem.exact_matrices[key].mid
         target = np.where(verdicts == "follows", checked.carried_matrix.mid, exact)
         is_right = np.isin(verdicts, ("right", "rounded")) & ~is_blanket
@@ -185,7 +189,7 @@ class AnswerWork:
             checked,
             is_right,
             follows,
-            (verdicts != "blank") & ~is_right & ~follows,
+            ~np.isnan(self._answer[key]) & ~is_right & ~follows,
             is_informative,
             is_evident & is_informative,
         )
@@ -209,8 +213,8 @@ class AnswerWork:
     @cached_property
     def _follow_factor(self) -> float:
         """How much cells that follow count: nothing without work on the givens."""
-        if self._chance_factor == 1:
-            return 1.0
+        if self._chance_factor == 1 or not any(s.follows.any() for s in self._steps.values()):
+            return self._chance_factor
         explained = {
             wrong.key: max(cause.num_explained for cause in wrong.causes)
             for wrong in self._report.wrong_cells
@@ -255,12 +259,14 @@ class AnswerWork:
         return float(min(credit.mean(), credit[informative].mean())), True
 
 
-def _find_blanket_values(report: Report) -> NDArray[np.float64]:
+def _find_blanket_values(report: Report, answer: Matrices) -> NDArray[np.float64]:
     """Return the numbers that fill much of an answer and are mostly wrong there."""
-    values = [np.round(c.claimed_matrix.values[c.verdicts != "blank"], 9) for c in report.steps]
-    right = [np.isin(c.verdicts[c.verdicts != "blank"], ("right", "rounded")) for c in report.steps]
-    if not values:
-        return np.zeros(0)
+    values, right = [np.zeros(0)], [np.zeros(0, dtype=np.bool_)]
+    for checked in report.steps:
+        matrix = answer[checked.step.key]
+        is_filled = ~np.isnan(matrix)
+        values.append(np.round(matrix[is_filled], 9))
+        right.append(np.isin(checked.verdicts[is_filled], ("right", "rounded")))
     all_values, all_right = np.concatenate(values), np.concatenate(right)
     numbers, inverse = np.unique(all_values, return_inverse=True)
     counts = np.bincount(inverse, minlength=len(numbers))

@@ -1,0 +1,283 @@
+"""Hand-ins in every form that students have: none gets zero for its form alone."""
+
+import io
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workings.problems.grading import Grades, grade
+from workings.problems.problem_file import format_toml
+from workings.problems.sheets import Sheet, make_sheet
+from workings.problems.sheets.rounded_solution import CellTexts, make_answer_key, nest_claims
+from workings.render.sheets import write_sheet
+
+
+@pytest.fixture(scope="module")
+def sheet() -> Sheet:
+    return make_sheet("masked", "2x3", 2, 9)
+
+
+@pytest.fixture(scope="module")
+def folder(sheet: Sheet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hand_ins") / "sheet"
+    write_sheet(sheet, folder)
+    return folder
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> Path:
+    (tmp_path / "answers").mkdir()
+    return tmp_path / "answers"
+
+
+def get_keys(sheet: Sheet) -> list[dict[str, CellTexts]]:
+    return [make_answer_key(e.problem, sheet.decimals) for e in sheet.exercises]
+
+
+def make_toml(sheet: Sheet, number: int) -> str:
+    return format_toml({"claim": get_keys(sheet)[number - 1]})
+
+
+def get_total(grades: Grades, student: str) -> float:
+    (marks,) = (s for s in grades.students if s.student == student)
+    return marks.total
+
+
+def fill_notebook(folder: Path, sheet: Sheet) -> str:
+    """Fill in the sheet's own notebook as a student would."""
+    notebook = json.loads((folder / "sheet.ipynb").read_text())
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        for number, key in enumerate(get_keys(sheet), start=1):
+            for step, matrix in key.items():
+                start = f'claim_{number}["{step}"] = '
+                if source.startswith(start):
+                    rows = ", ".join(
+                        "[" + ", ".join(t if t != "-inf" else '"-inf"' for t in row) + "]"
+                        for row in matrix
+                    )
+                    call = source.rpartition("\n")[2]
+                    cell["source"] = f"{start}[{rows}]\n{call}".splitlines(keepends=True)
+    return json.dumps(notebook)
+
+
+def fill_csv(folder: Path, sheet: Sheet, separator: str = ",", point: str = ".") -> str:
+    lines = (folder / "answers.csv").read_text().splitlines()
+    filled = [lines[0].replace(",", separator)]
+    for line in lines[1:]:
+        problem, step, row, *_ = line.split(",")
+        cells = get_keys(sheet)[int(problem[-2:]) - 1][step][int(row) - 1]
+        texts = [cell.replace(".", point) for cell in cells]
+        filled.append(separator.join([problem, step, row, *texts]))
+    return "\n".join(filled)
+
+
+def fill_latex(folder: Path, sheet: Sheet) -> str:
+    """Fill in the boxes of sheet.tex in order."""
+    text = (folder / "sheet.tex").read_text()
+    for key in get_keys(sheet):
+        for matrix in key.values():
+            for cell in (c for row in matrix for c in row):
+                number = r"$-\infty$" if cell == "-inf" else f"${cell}$"
+                text = text.replace(r"\blank ", f"{number} ", 1)
+    return text
+
+
+def write_prose(sheet: Sheet, heading: str, matrix: Callable[[CellTexts], str]) -> str:
+    parts = []
+    for number, key in enumerate(get_keys(sheet), start=1):
+        parts.append(heading.format(number))
+        parts += [f"{step} = {matrix(cells)}\n" for step, cells in key.items()]
+    return "\n".join(parts)
+
+
+def to_bmatrix(matrix: CellTexts) -> str:
+    rows = [" & ".join(row) for row in matrix]
+    body = r" \\ ".join(rows).replace("-inf", r"-\infty")
+    return rf"\begin{{bmatrix}} {body} \end{{bmatrix}}"
+
+
+def to_list(matrix: CellTexts) -> str:
+    return "[" + ", ".join("[" + ", ".join(row) + "]" for row in matrix) + "]"
+
+
+def make_zip(files: dict[str, str]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return out.getvalue()
+
+
+def write_forms(answers: Path, folder: Path, sheet: Sheet) -> dict[str, int]:
+    """Write the same right answers in many forms; return how many problems each has."""
+    first, both = make_toml(sheet, 1), [make_toml(sheet, 1), make_toml(sheet, 2)]
+    # The matrix of a TOML file has "-inf" in quotes; here it is bare, as students type it.
+    in_one = format_toml({f"problem-0{k}": {"claim": c} for k, c in enumerate(get_keys(sheet), 1)})
+    in_one = in_one.replace('"-inf"', "-inf")
+    files: dict[str, str | bytes] = {
+        "own notebook/sheet.ipynb": fill_notebook(folder, sheet),
+        "renamed notebook.ipynb": fill_notebook(folder, sheet),
+        "csv/answers.csv": fill_csv(folder, sheet),
+        "csv of a German Excel/answers.csv": fill_csv(folder, sheet, ";", ","),
+        "tabs/answers.tsv": fill_csv(folder, sheet, "\t"),
+        "filled sheet.tex/sheet.tex": fill_latex(folder, sheet),
+        "latex/solution.tex": write_prose(sheet, r"\section*{{Problem {}}}", to_bmatrix),
+        "markdown/solution.md": write_prose(sheet, "## Problem {}", to_list),
+        "plain text/solution.txt": write_prose(sheet, "Problem {}", to_list),
+        "toml in one.toml": in_one,
+        "short names.toml": in_one.replace("problem-0", "problem-"),
+        "utf-16.toml": in_one.encode("utf-16"),
+        "bom.toml": "\ufeff" + in_one,
+        "windows lines.toml": in_one.replace("\n", "\r\n"),
+        "unicode minus.toml": in_one.replace("-inf", "−∞").replace(" -", " −"),
+        "smart quotes.toml": in_one.replace("-inf", "“-inf”"),
+        "infinity.toml": in_one.replace("-inf", '"-infinity"'),
+        "float.toml": in_one.replace("-inf", "\"float('-inf')\""),
+        "upper case.toml": in_one.replace("claim", "Claim").replace("masked", "Masked"),
+        "archive/solution.zip": make_zip({f"x/problem-0{k + 1}.toml": both[k] for k in (0, 1)}),
+    }
+    for student, pattern in {
+        "short": "problem-{}.toml",
+        "copy": "Problem-0{} (1).toml.txt",
+        "spaces": "Problem 0{}.toml",
+        "nested": "week 3/solutions/problem_{}.toml",
+        "numbers": "0{}.toml",
+        "text suffix": "problem-0{}.txt",
+        "Ada Lovelace_81234_assignsubmission_file_": "problem-0{}.toml",
+    }.items():
+        for number in (1, 2):
+            files[f"{student}/{pattern.format(number)}"] = both[number - 1]
+    for number in (1, 2):
+        files[f"lovelaceada_LATE_71_990{number}_problem-0{number}.toml"] = both[number - 1]
+    loose = first.replace("[claim]\n", "")
+    files["no claim table/problem-01.toml"] = loose
+    for name, content in files.items():
+        path = answers / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    students = {name.split("/")[0].removesuffix(".toml").removesuffix(".ipynb") for name in files}
+    counts = dict.fromkeys(students, 2)
+    counts["no claim table"] = 1
+    del counts["Ada Lovelace_81234_assignsubmission_file_"]
+    for number in (1, 2):
+        del counts[f"lovelaceada_LATE_71_990{number}_problem-0{number}"]
+    return {**counts, "Ada Lovelace": 2, "lovelaceada": 2}
+
+
+def test_every_form_gets_full_points(folder: Path, answers: Path, sheet: Sheet) -> None:
+    expected = write_forms(answers, folder, sheet)
+    grades = grade(folder, answers)
+    assert {s.student: (s.total, s.list_notes()[:1]) for s in grades.students} == {
+        student: (8.0 * count, [] if count == 2 else ["problem-02: nothing handed in"])
+        for student, count in expected.items()
+    }
+    assert not grades.errors
+    ids = {s.student: s.id for s in grades.students}
+    assert (ids["Ada Lovelace"], ids["lovelaceada"]) == ("81234", "71")
+
+
+def test_spreadsheet(folder: Path, answers: Path, sheet: Sheet) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    workbook = openpyxl.Workbook()
+    for line in fill_csv(folder, sheet).splitlines():
+        cells = [
+            float(t) if t.replace(".", "").lstrip("-").isdigit() else t for t in line.split(",")
+        ]
+        workbook.active.append(cells)
+    (answers / "xl").mkdir()
+    workbook.save(answers / "xl" / "answers.xlsx")
+    grades = grade(folder, answers)
+    assert get_total(grades, "xl") == 16
+
+
+def test_unread_lines_are_told_and_the_rest_is_marked(
+    folder: Path, answers: Path, sheet: Sheet
+) -> None:
+    """One damaged entry costs its step; the note has its line and the reason."""
+    lines = make_toml(sheet, 1).splitlines()
+    broken = next(k for k, line in enumerate(lines) if line.startswith("V "))
+    lines[broken] = lines[broken].replace("]]", "]")
+    (answers / "ann").mkdir()
+    (answers / "ann" / "problem-01.toml").write_text("\n".join(lines))
+    notebook = json.loads(fill_notebook(folder, sheet))
+    for cell in notebook["cells"]:
+        if "".join(cell["source"]).startswith('claim_1["V"]'):
+            cell["source"] = 'claim_1["V"] = X @ W_V'
+    (answers / "ben.ipynb").write_text(json.dumps(notebook))
+    grades = grade(folder, answers)
+    ann, ben = grades.students
+    assert (ann.marks[0].total, ben.marks[0].total, ben.marks[1].total) == (7, 7, 8)
+    assert f"line {broken + 1}: V: 1 bracket too few" in ann.marks[0].notes[0]
+    assert "claim_1['V']: 'X @ W_V' is computed: write out the numbers" in grades.errors[1]
+
+
+def test_notebook_is_not_executed(folder: Path, answers: Path, tmp_path: Path) -> None:
+    trap = tmp_path / "executed"
+    code = f"open({str(trap)!r}, 'w'); claim_1 = eval('1')\nclaim_1['Q'] = open({str(trap)!r}, 'w')"
+    cells = [{"cell_type": "code", "source": code}]
+    (answers / "eve.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4}))
+    grade(folder, answers)
+    assert not trap.exists()
+
+
+def test_binary_and_damaged_files_are_told(folder: Path, answers: Path) -> None:
+    for name, content, message in [
+        ("a.pdf", b"%PDF", "a PDF cannot be read: expected .toml"),
+        ("b.ipynb", b"{", "not a Jupyter notebook"),
+        ("c.zip", b"PK", "not a ZIP archive that can be read"),
+        ("d.toml", b"", "the file is empty"),
+        ("e.md", b"I did it on paper.", "which problem is this?"),
+        ("f.toml", b"\x00\xff\xfe\x00", "not a text file"),
+    ]:
+        (answers / name).write_bytes(content)
+        errors = grade(folder, answers).errors
+        assert any(message in error for error in errors), (name, errors)
+        (answers / name).unlink()
+
+
+def test_skeletons_are_blank(folder: Path, answers: Path) -> None:
+    for name in ("answers.toml", "answers.csv", "sheet.ipynb", "sheet.tex"):
+        (answers / name.replace(".", "-")).mkdir()
+        shutil.copy(folder / name, answers / name.replace(".", "-"))
+    grades = grade(folder, answers)
+    assert [s.total for s in grades.students] == [0] * 4
+    assert not any(m.first_mistake for s in grades.students for m in s.marks)
+
+
+@pytest.mark.parametrize("suffix", ["toml", "csv"])
+def test_findings_are_filled_in(suffix: str, tmp_path: Path, answers: Path) -> None:
+    """A name or the number that should stand there is accepted."""
+    sheet = make_sheet("self", "2x3", 2, 2, mistakes=True)
+    write_sheet(sheet, tmp_path / "sheet")
+    lines = (tmp_path / "sheet" / f"answers.{suffix}").read_text().splitlines()
+    text = "\n".join(line for line in lines if not line.startswith("#"))
+    for number, exercise in enumerate(sheet.exercises):
+        planted = exercise.planted_mistake
+        assert planted is not None
+        row, column = planted.cell
+        fields = [planted.key, str(row + 1), str(column + 1), planted.name, planted.correct]
+        fields[3 + number] = "?"
+        for field in fields:
+            old = '"?"' if suffix == "toml" else ",?"
+            new = f'"{field}"' if suffix == "toml" else f",{field}"
+            text = text.replace(old, new.replace("?", "\0"), 1)
+    (answers / f"ann.{suffix}").write_text(text.replace("\0", "?"))
+    (marks,) = grade(tmp_path / "sheet", answers).students
+    assert [mark.total for mark in marks.marks] == [3, 3]
+
+
+def test_heads_in_a_table(tmp_path: Path, answers: Path) -> None:
+    sheet = make_sheet("multi-head", "2x3", 1, 2, vectors="columns")
+    write_sheet(sheet, tmp_path / "sheet")
+    (answers / "lea").mkdir()
+    (answers / "lea" / "answers.csv").write_text(fill_csv(tmp_path / "sheet", sheet))
+    key = get_keys(sheet)[0]
+    claim = nest_claims(sheet.exercises[0].problem, key)
+    (answers / "max.toml").write_text(format_toml({"claim": claim}))
+    lea, other = grade(tmp_path / "sheet", answers).students
+    assert lea.total == other.total == len(key)

@@ -1,0 +1,121 @@
+"""No credit without work: constants, copies and other answers earn nothing on any kind of sheet."""
+
+from collections.abc import Iterator
+from itertools import cycle, islice
+from random import Random
+from typing import Any
+
+import pytest
+
+from workings.errors import UserError
+from workings.problems.grading.marking import SheetProblem, mark_problem
+from workings.problems.grading.policy import Policy
+from workings.problems.grading.work import Information, list_unrelated_solutions
+from workings.problems.problem import Problem
+from workings.problems.sheets.plan import make_plans
+from workings.problems.sheets.problem_tables import draw_problem_table, is_well_conditioned
+from workings.problems.sheets.rounded_solution import (
+    CellTexts,
+    format_matrix,
+    make_answer_key,
+    nest_claims,
+    solve_rounded,
+)
+from workings.problems.sheets.sampling import SamplingError
+from workings.problems.sheets.sheet_kinds import SHEET_KINDS
+
+FEW_CONSTANTS = ("0", "1", "0.5")
+CONSTANTS = (*FEW_CONSTANTS, "-1", "2", "0.333", "0.250", "-inf")
+MAX_SHARE = 0.05
+DECIMALS = 3
+
+
+def read_problems(tables: list[dict[str, Any]]) -> list[SheetProblem]:
+    problems = [Problem(**table) for table in tables]
+    sheet_problems = []
+    for table, problem in zip(tables, problems, strict=True):
+        unrelated = list_unrelated_solutions(table, [p for p in problems if p is not problem])
+        information = Information.of(problem, unrelated, DECIMALS)
+        points = {step.key: 1.0 for step in problem.asked_steps}
+        sheet_problems.append(
+            SheetProblem("problem-01", table, problem, DECIMALS, points, information)
+        )
+    return sheet_problems
+
+
+def mark_share(problem: SheetProblem, claims: dict[str, CellTexts]) -> float:
+    claim = nest_claims(problem.problem, claims)
+    return mark_problem(problem, {"claim": claim}, Policy()).total / problem.max_points
+
+
+def fill(problem: SheetProblem, texts: list[str]) -> dict[str, CellTexts]:
+    """Fill every step with texts that repeat."""
+    claims = {}
+    for key in problem.points:
+        height, width = problem.problem.orient(problem.problem.exact_matrices[key].mid).shape
+        cells = list(islice(cycle(texts), height * width))
+        claims[key] = [cells[i * width : (i + 1) * width] for i in range(height)]
+    return claims
+
+
+def list_copies(problem: SheetProblem) -> Iterator[tuple[str, list[str]]]:
+    for name, matrix in problem.table["given"].items():
+        if isinstance(matrix, list):
+            rows = matrix if isinstance(matrix[0], list) else [matrix]
+            yield name, [str(cell) for row in rows for cell in row]
+
+
+def solve_by_hand(problem: Problem) -> dict[str, CellTexts]:
+    env = solve_rounded(problem, DECIMALS)
+    return {
+        step.key: format_matrix(problem.orient(env[step.key].mid), DECIMALS)
+        for step in problem.asked_steps
+    }
+
+
+def draw_tables(kind: str, count: int, level: int, seed: int) -> list[dict[str, Any]]:
+    """Draw problems as a sheet does, without the search for those that tell mistakes apart."""
+    (plan,) = make_plans(kind, level=level)
+    rng, tables = Random(seed), list[dict[str, Any]]()  # noqa: S311
+    while len(tables) < count:
+        try:
+            table = draw_problem_table(plan, rng, seed, len(tables) + 1)
+            if is_well_conditioned(Problem(**table)):
+                tables.append(table)
+        except (SamplingError, UserError):
+            continue
+    return tables
+
+
+def check_kind(kind: str, count: int, level: int, constants: tuple[str, ...]) -> None:
+    problems = read_problems(draw_tables(kind, count, level, seed=11))
+    shares: dict[str, list[float]] = {}
+    for problem, table in zip(problems, draw_tables(kind, count, level, seed=12), strict=True):
+        assert mark_share(problem, make_answer_key(problem.problem, DECIMALS)) == 1
+        assert mark_share(problem, solve_by_hand(problem.problem)) == 1
+        for constant in constants:
+            shares.setdefault(f"all {constant}", []).append(
+                mark_share(problem, fill(problem, [constant]))
+            )
+        for name, cells in list_copies(problem):
+            shares.setdefault(f"copy of {name}", []).append(
+                mark_share(problem, fill(problem, cells))
+            )
+        if problem.table["given"] != table["given"]:
+            shares.setdefault("another seed", []).append(
+                mark_share(problem, solve_by_hand(Problem(**table)))
+            )
+    for name, values in shares.items():
+        assert sum(values) / len(values) <= MAX_SHARE, (kind, name, values)
+
+
+@pytest.mark.parametrize("kind", SHEET_KINDS)
+def test_answers_without_work_get_no_points(kind: str) -> None:
+    check_kind(kind, count=2, level=1, constants=FEW_CONSTANTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SHEET_KINDS)
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_answers_without_work_get_no_points_on_long_sheets(kind: str, level: int) -> None:
+    check_kind(kind, count=6, level=level, constants=CONSTANTS)
