@@ -32,6 +32,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--details", metavar="FILE", help="write the points of every problem and step (CSV)"
     )
     parser.add_argument(
+        "--feedback",
+        metavar="FOLDER",
+        help="write a page for each student and class.html (HTML, ready to print)",
+    )
+    parser.add_argument(
+        "--export",
+        metavar="moodle|canvas|gradescope",
+        help="also write the marks for a learning platform, beside --out",
+    )
+    parser.add_argument(
         "--policy", metavar="FILE", help="points and rules (default: policy.toml of the sheet)"
     )
     parser.add_argument(
@@ -45,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from workings.plain_text import escape_control
     from workings.problems.grading import grade
+    from workings.problems.grading.exports import export_marks
     from workings.problems.grading.marks import keep_hand_marks, list_changes, read_marks
 
     grades = grade(arguments.sheet, arguments.answers, arguments.policy)
@@ -57,6 +68,17 @@ def run(arguments: argparse.Namespace) -> int:
     write_output(mark + grades.to_csv(), arguments.out)
     if arguments.details:
         write_output(mark + grades.to_details_csv(), arguments.details)
+    if arguments.export:
+        folder = Path(arguments.out).parent if arguments.out else Path()
+        for name, text in export_marks(grades, arguments.export).items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            prefix = mark if name.endswith(".csv") else ""
+            write_output(prefix + text, str(folder / name))
+    if arguments.feedback:
+        from workings.render.feedback import write_feedback
+
+        names = write_feedback(grades, arguments.feedback)
+        sys.stdout.write(escape_control(f"{arguments.feedback}: {len(names)} pages") + "\n")
     for line in changes:
         sys.stdout.write(escape_control(line) + "\n")
     for error in grades.errors:

@@ -20,6 +20,8 @@ from workings.problems.sheets.rounded_solution import CellTexts, format_fixed, n
 from workings.problems.solution import format_step_title
 from workings.problems.verdicts import MINUS_INFINITY_THRESHOLD
 
+CREDITED_VERDICTS = ("right", "rounded", "follows")
+_MAX_COMPLETED = 1e12  # a larger number is left blank
 _MAX_NAMED_CELLS = 6  # in a note
 
 
@@ -117,8 +119,8 @@ def _mark_claim(mark: ProblemMark, claim: Any, policy: Policy) -> None:
     worth = sum(problem.points[key] for key in informative)
     earned = sum(informative[key] * problem.points[key] for key in informative)
     for key, (credit, is_informative) in shares.items():
-        # Cells that carry no information count as much as the rest of the problem does.
-        factor = 1.0 if is_informative or not worth else min(1.0, earned / worth)
+        # Cells that carry no information count if half of the rest of the problem does.
+        factor = 1.0 if is_informative or not worth else min(1.0, 2 * earned / worth)
         mark.points[key] = problem.points[key] * credit * factor
     coarse_keys = {key for key, _, _ in coarse}
     missing = [k for k in problem.points if _is_missing(report, k) and k not in coarse_keys]
@@ -173,7 +175,7 @@ def iterate_leaves(
 def _check_precise_claims(
     sheet_problem: SheetProblem, problem: Problem, fewer_decimals: int
 ) -> tuple[Report, list[tuple[str, int, int]]]:
-    """Check a claim without numbers of too few decimals; return the report and those cells.
+    """Check a claim with all its decimals; return the report and the cells that have too few.
 
     A number matches whatever it may be rounded from; `1e9` matches so much that every number after
     it would count as following from it. `fewer_decimals` less than the sheet asks for are accepted.
@@ -191,7 +193,7 @@ def _check_precise_claims(
         problem = Problem(**{**sheet_problem.table, "claim": nest_claims(problem, texts)})
         report = check_problem(problem, sheet_problem.decimals)
         changed = [
-            _blank_coarse_cells(problem, checked_step, texts, places, coarse)
+            _complete_decimals(problem, checked_step, texts, places, coarse)
             for checked_step in report.steps
         ]
         if not any(changed):
@@ -225,16 +227,17 @@ def _restore_texts(problem: Problem, original_texts: Mapping[str, CellTexts]) ->
             ]
 
 
-def _blank_coarse_cells(
+def _complete_decimals(
     problem: Problem,
     checked_step: CheckedStep,
     texts: dict[str, CellTexts],
     places: tuple[int, int],
     coarse: list[tuple[str, int, int]],
 ) -> bool:
-    """Blank cells with too few decimals and add their names to `coarse`; return True if changed.
+    """Complete numbers of too few decimals with zeros; return True if any changed.
 
-    A number that needs no more decimals is exact; it is written with all decimals instead.
+    Some need no more decimals. The others are wrong then, and later numbers follow from them as
+    they are written; those that would have been right with more decimals are added to `coarse`.
     `places`: the decimals that the sheet asks for, and the fewest that it accepts.
     """
     key, claimed = checked_step.step.key, checked_step.claimed_matrix
@@ -248,13 +251,17 @@ def _blank_coarse_cells(
     is_coarse = claimed.units > 10.0**-fewest * 1.001
     # A large negative number counts as −∞, which has no decimals.
     is_masked = np.isneginf(exact) & (claimed.values <= MINUS_INFINITY_THRESHOLD)
-    to_blank = problem.orient(is_coarse & ~is_exact & ~is_masked & ~claimed.is_blank)
+    is_vague = is_coarse & ~is_exact & ~is_masked & ~claimed.is_blank
+    is_credited = np.isin(checked_step.verdicts, CREDITED_VERDICTS)
+    to_blank = problem.orient(is_vague & ~(np.abs(claimed.values) < _MAX_COMPLETED))
     lacks_decimals = claimed.units > 10.0**-decimals * 1.001
-    to_extend = problem.orient(lacks_decimals & is_exact & ~claimed.is_integer)
+    to_extend = lacks_decimals & is_exact & ~claimed.is_integer
+    to_extend = problem.orient(to_extend | is_vague) & ~to_blank
     values = problem.orient(claimed.values)
-    for i, j in np.argwhere(to_blank):
+    for i, j in np.argwhere(to_blank | problem.orient(is_vague & is_credited)):
         coarse.append((key, int(i) + 1, int(j) + 1))
+    for i, j in np.argwhere(to_blank):
         texts[key][i][j] = "?"
-    for i, j in np.argwhere(to_extend & ~to_blank):
+    for i, j in np.argwhere(to_extend):
         texts[key][i][j] = format_fixed(float(values[i, j]), decimals)
     return bool(to_blank.any() or to_extend.any())

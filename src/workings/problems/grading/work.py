@@ -4,8 +4,8 @@ Zeros in every box, a copy of the givens or the answers to other numbers agree w
 chance, and later steps follow from their wrong ones. Such agreement gets no marks:
 
 - A cell that many other problems of the same shape share (a −∞ of the mask, the first angle), or
-  that has the most frequent value of its step, carries no information. A step counts by all its
-  cells or by those with information, whichever share is smaller.
+  that has the most frequent value of its step, carries no information. Such cells count in full
+  only if half of the others in their step do.
 - A number that fills much of the answer and is mostly wrong counts nowhere.
 - Right cells count if there are more of them than chance explains. Numbers that follow count if the
   answer shows work on these givens: right numbers, or wrong ones that a named mistake explains.
@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from workings.errors import UserError
 from workings.problems.check import Report
-from workings.problems.diagnosis import UNKNOWN
 from workings.problems.intervals import Bools, Floats
 from workings.problems.judging import CheckedStep
 from workings.problems.kinds import Step
@@ -34,11 +33,12 @@ Matrices: TypeAlias = Mapping[str, Floats]
 _NUM_SHUFFLES = 6
 _MAX_OTHERS = 6  # other problems of the sheet whose answers are compared
 _COMMON_SHARE = 0.5  # of unrelated problems that have the same number in a cell
-_BLANKET_SHARE = 0.25  # of the cells that one number fills
+_BLANKET_SHARE = 0.5  # of the cells that one number fills
 _WORK_SHARE = 0.6  # of the cells that are right if somebody works and makes mistakes
 _MIN_EVIDENCE = 1.0  # logarithm of the likelihood ratio from which right cells count
-_EXPLAINED_CHANCE = 0.15  # that a mistake of the catalog explains a wrong cell by chance
-_MIN_EXPLAINED_SHARE = 0.5  # of the wrong cells of a step
+_EXPLAINED_CHANCE = 0.2  # that a mistake of the catalog explains a wrong cell by chance
+_COPY_SHARE = 0.5  # of the cells of a step
+_MIN_EXPLAINED = 3  # wrong cells of a step that a mistake explains
 
 
 def list_unrelated_solutions(table: Mapping[str, Any], others: Iterable[Problem]) -> list[Matrices]:
@@ -155,6 +155,7 @@ class _StepWork:
     follows: Bools
     is_wrong: Bools
     is_informative: Bools
+    is_copied: Bools  # following, and the same as in a step before
     is_evident: Bools  # right, or following, in a way that only these givens lead to
 
 
@@ -178,7 +179,7 @@ class AnswerWork:
         is_right = np.isin(verdicts, ("right", "rounded")) & ~is_blanket
         follows = (verdicts == "follows") & ~is_blanket
         is_informative = self._information.find_informative(key, target)
-        is_informative &= ~(follows & self._find_copied_cells(checked))
+        is_copied = follows & self._find_copied_cells(checked)
         # What is computed from claims alone may belong to other givens.
         if uses_givens(self._report.problem, checked.step):
             is_evident = is_right | follows
@@ -191,7 +192,8 @@ class AnswerWork:
             follows,
             ~np.isnan(self._answer[key]) & ~is_right & ~follows,
             is_informative,
-            is_evident & is_informative,
+            is_copied,
+            is_evident & is_informative & ~is_copied,
         )
 
     def _find_copied_cells(self, checked: CheckedStep) -> Bools:
@@ -216,12 +218,17 @@ class AnswerWork:
         if self._chance_factor == 1 or not any(s.follows.any() for s in self._steps.values()):
             return self._chance_factor
         explained = {
-            wrong.key: max(cause.num_explained for cause in wrong.causes)
+            wrong.key: wrong.causes[0].num_explained
             for wrong in self._report.wrong_cells
-            if wrong.causes[0].name != UNKNOWN
-            and wrong.causes[0].num_explained >= _MIN_EXPLAINED_SHARE * wrong.causes[0].num_wrong
+            if wrong.causes[0].result is not None  # a slip in one cell explains almost anything
+            and wrong.causes[0].num_explained >= _MIN_EXPLAINED
+            and not self._is_copy(wrong.key)
         }
         return self._weigh_evidence(explained)
+
+    def _is_copy(self, key: str) -> bool:
+        """Return True if most cells of a step are those of a step before it."""
+        return bool(self._find_copied_cells(self._steps[key].checked).mean() >= _COPY_SHARE)
 
     def _weigh_evidence(self, num_explained: Mapping[str, int]) -> float:
         """Return 1 if the answer is more likely by work than by chance, 0 if less, or between.
@@ -254,9 +261,11 @@ class AnswerWork:
         credit = step.is_right * self._chance_factor
         credit = credit + step.follows * (follows_share * self._follow_factor)
         informative = step.is_informative
+        if self._chance_factor < 1:  # without other work, a copy shows none
+            informative = informative & ~step.is_copied
         if not informative.any():
             return float(credit.mean()), False
-        return float(min(credit.mean(), credit[informative].mean())), True
+        return float(credit.mean() * min(1.0, 2 * credit[informative].mean())), True
 
 
 def _find_blanket_values(report: Report, answer: Matrices) -> NDArray[np.float64]:
