@@ -19,6 +19,8 @@ def test_make_writes_folder_and_prints_it(
     assert captured.err == ""
     assert main(["check", f"{out}/key/problem-01.toml", "--json"]) == 0
     assert sorted(p.name for p in (tmp_path / "sheet").iterdir()) == [
+        "answers.csv",
+        "answers.toml",
         "key",
         "problem-01.toml",
         "sheet.html",

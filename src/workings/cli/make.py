@@ -5,6 +5,12 @@ gives different numbers, so that a wrong answer identifies its mistake.
 """
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from workings.problems.sheets import Sheet
 
 HELP = "make a problem sheet with its answer key"
 # The registry of sheets needs numpy, which --help does not import.
@@ -55,6 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="random seed (default: 1)")
     parser.add_argument(
+        "--students",
+        metavar="FILE",
+        help="a sheet for each student of a list (CSV with id and name), with one key for all",
+    )
+    parser.add_argument(
+        "--variants", type=int, metavar="N", help="N different sheets, as for a list of N students"
+    )
+    parser.add_argument(
         "--mistakes",
         action="store_true",
         help="plant one mistake per problem, for students to find",
@@ -102,16 +116,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Make the sheet and print its folder."""
     import sys
+    from functools import partial
 
     from workings.plain_text import escape_control
     from workings.problems.sheets import make_sheet
     from workings.render.sheets import write_sheet
 
-    sheet = make_sheet(
+    make = partial(
+        make_sheet,
         arguments.kind,
         arguments.size,
         arguments.count,
-        arguments.seed,
         mistakes=arguments.mistakes,
         title=arguments.title,
         steps=arguments.steps,
@@ -123,10 +138,37 @@ def run(arguments: argparse.Namespace) -> int:
         scale=arguments.scale,
         **{name: getattr(arguments, name) for name in _SIZE_OPTIONS},
     )
+    if arguments.students is not None or arguments.variants is not None:
+        return _make_student_sheets(arguments, lambda seed: make(seed=seed))
+    sheet = make(seed=arguments.seed)
     write_sheet(sheet, arguments.out)
     for note in sheet.notes:
         sys.stderr.write(f"workings: note: {escape_control(note)}\n")
     count = len(sheet.exercises)
     problems = f"{count} problem{'s' if count > 1 else ''}"
     sys.stdout.write(escape_control(f"{arguments.out}: {problems}; answers in key/") + "\n")
+    return 0
+
+
+def _make_student_sheets(arguments: argparse.Namespace, make: "Callable[[int], Sheet]") -> int:
+    """Make a sheet for each student and print the folder."""
+    import sys
+
+    from workings.errors import UserError
+    from workings.plain_text import escape_control
+    from workings.problems.sheets.students import make_variants, read_students
+    from workings.render.student_sheets import write_student_sheets
+
+    if arguments.students is not None and arguments.variants is not None:
+        raise UserError("--students and --variants exclude each other")
+    if arguments.variants is not None and arguments.variants < 1:
+        raise UserError(f"--variants {arguments.variants}: it must be at least 1")
+    students = (
+        make_variants(arguments.variants)
+        if arguments.students is None
+        else read_students(arguments.students)
+    )
+    write_student_sheets(make, students, arguments.out, arguments.seed)
+    text = f"{arguments.out}: {len(students)} sheets in students/; answers in key/"
+    sys.stdout.write(escape_control(text) + "\n")
     return 0

@@ -105,10 +105,10 @@ def test_grade_honours_asked_steps_and_points(tmp_path: Path) -> None:
     weights[0][0] = 0.111  # one of four cells is wrong
     answers = hand_in(tmp_path, sheet, {"problem-01": {"weights": weights, "mixed": mixed}})
     grades = grade(tmp_path / "sheet", answers)
-    assert grades.max_points == {"problem-01": 4}
-    assert grades.steps == ["weights", "mixed"]
-    assert grades.rows[0].points["weights"] == pytest.approx(0.75)
-    assert grades.rows[0].points["mixed"] == pytest.approx(3)
+    ((mark,),) = (student.marks for student in grades.students)
+    assert mark.problem.points == {"weights": 1, "mixed": 3}
+    assert mark.points["weights"] == pytest.approx(0.75)
+    assert mark.points["mixed"] == pytest.approx(3)
 
 
 def test_a_step_that_is_not_asked_earns_nothing_but_others_follow_from_it(tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ def test_a_step_that_is_not_asked_earns_nothing_but_others_follow_from_it(tmp_pa
     answers = hand_in(
         tmp_path, sheet, {"problem-01": {"V": v.astype(int).tolist(), "mixed": mixed.tolist()}}
     )
-    (row,) = grade(tmp_path / "sheet", answers).rows
-    assert row.points == {"mixed": pytest.approx(1.0)}
+    ((mark,),) = (s.marks for s in grade(tmp_path / "sheet", answers).students)
+    assert mark.points == {"mixed": pytest.approx(1.0)}
 
 
 def test_grade_reads_hidden_settings_from_the_key(tmp_path: Path) -> None:
@@ -129,8 +129,8 @@ def test_grade_reads_hidden_settings_from_the_key(tmp_path: Path) -> None:
     weights = np.round(sheet.exercises[0].problem.solve()["weights"], 3).tolist()
     answers = hand_in(tmp_path, sheet, {"problem-01": {"weights": weights}})
     assert "scale" not in tomllib.loads((tmp_path / "sheet" / "problem-01.toml").read_text())
-    (row,) = grade(tmp_path / "sheet", answers).rows
-    assert row.points == {"weights": pytest.approx(1.0)}
+    ((mark,),) = (s.marks for s in grade(tmp_path / "sheet", answers).students)
+    assert mark.points == {"weights": pytest.approx(1.0)}
 
 
 def test_damaged_points_are_an_error_of_the_manifest(tmp_path: Path) -> None:

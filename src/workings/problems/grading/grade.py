@@ -1,6 +1,8 @@
 """Grade everything that was handed in for a sheet."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 from workings.errors import UserError
 from workings.problems.grading.hand_ins import Submission, read_hand_ins, read_submission
@@ -17,13 +19,62 @@ def grade(sheet: str | Path, answers: str | Path, policy: str | Path | None = No
     if policy is not None and not Path(policy).is_file():
         raise UserError(f"{policy}: no such file: expected a policy (TOML)")
     rules = read_policy(folder / POLICY_FILE if policy is None else Path(policy))
-    problems = read_problems(folder, rules)
+    manifest = read_manifest(folder)
+    sheets = StudentSheets(folder, rules, manifest.get("students"))
     students = []
     for hand_in in read_hand_ins(Path(answers)):
-        submission = read_submission(hand_in, problems)
+        try:
+            problems = sheets.get_problems(hand_in.student, hand_in.id)
+        except UserError as error:
+            problems = sheets.first_problems
+            submission = Submission(hand_in.student, hand_in.id, errors={"sheet": str(error)})
+        else:
+            submission = read_submission(hand_in, problems)
         marks = [mark_submission(submission, problem, rules) for problem in problems]
         students.append(StudentMarks(submission.student, submission.id, marks, submission.errors))
-    return Grades(problems, students, str(read_manifest(folder).get("title", "")))
+    return Grades(sheets.first_problems, students, str(manifest.get("title", "")))
+
+
+class StudentSheets:
+    """The problems of each student: the same for all, or those of a sheet of their own."""
+
+    def __init__(self, folder: Path, policy: Policy, entries: Any) -> None:
+        self._folder, self._policy = folder, policy
+        self._folders: dict[str, str] | None = None
+        if entries is None:
+            self.first_problems = read_problems(folder, policy)
+            return
+        self._folders = _read_folders(folder, entries)
+        self.first_problems = self._read(next(iter(self._folders.values())))
+
+    def _read(self, name: str) -> list[SheetProblem]:
+        return read_problems(
+            self._folder / "students" / name, self._policy, self._folder / "key" / name
+        )
+
+    def get_problems(self, student: str, student_id: str) -> list[SheetProblem]:
+        """Return the problems of a student, found by id, name or folder."""
+        if self._folders is None:
+            return self.first_problems
+        for name in (student_id, student):
+            if name.casefold() in self._folders:
+                return self._read(self._folders[name.casefold()])
+        raise UserError("no sheet was made for this student: expected an id or name of the list")
+
+
+def _read_folders(folder: Path, entries: Any) -> dict[str, str]:
+    """Return the folder of each student by id, name and folder, without case."""
+    folders: dict[str, str] = {}
+    for entry in entries if isinstance(entries, list) else ():
+        fields = entry if isinstance(entry, dict) else {}
+        names = [str(fields.get(name, "")) for name in ("id", "name", "folder")]
+        if not all(names) or not re.fullmatch(r"[\w\-]+", names[2]):
+            raise UserError(f"{folder}: sheet.json: expected id, name and folder of each student")
+        for name in names:
+            folders.setdefault(name.casefold(), names[2])
+    if not folders:
+        raise UserError(f"{folder}: sheet.json lists no students")
+    return folders
 
 
 def mark_submission(submission: Submission, problem: SheetProblem, policy: Policy) -> ProblemMark:

@@ -20,8 +20,11 @@ from workings.problems.sheets.questions import MAX_POINTS
 _PROBLEM_FILE = re.compile(r"problem-\d{2,3}\.toml")
 
 
-def read_problems(folder: Path, policy: Policy) -> list[SheetProblem]:
-    """Read the problems of a sheet, and what their steps are worth."""
+def read_problems(folder: Path, policy: Policy, key: Path | None = None) -> list[SheetProblem]:
+    """Read the problems of a sheet, and what their steps are worth.
+
+    `key` is the folder of its key, if that is not in the folder of the sheet.
+    """
     manifest = read_manifest(folder)
     decimals, entries = manifest.get("decimals"), manifest.get("problems")
     if not isinstance(decimals, int) or not 1 <= decimals <= 6:
@@ -32,7 +35,7 @@ def read_problems(folder: Path, policy: Policy) -> list[SheetProblem]:
         raise UserError(f"{folder}: sheet.json lists no problems")
     has_mistakes, is_hidden = (bool(manifest.get(key)) for key in ("mistakes", "hide_formulas"))
     # Without formulas, the students' files lack settings, which the key has.
-    source = folder / "key" if is_hidden else folder
+    source = (key or folder / "key") if is_hidden else folder
     tables = {}
     for entry in entries:
         file = _get_file_name(folder, entry)

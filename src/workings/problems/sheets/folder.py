@@ -70,7 +70,7 @@ def format_manifest(sheet: Sheet, names: Iterable[str]) -> str:
         "kind": ",".join(plan.kind.name for plan in sheet.plans),
         "size": ",".join(f"{plan.tokens}x{plan.width}" for plan in sheet.plans),
         "count": len(sheet.exercises),
-        "seed": sheet.seed,
+        **({"code": sheet.code} if sheet.code else {"seed": sheet.seed}),
         "decimals": sheet.decimals,
         "vectors": "columns" if sheet.plans[0].column_vectors else "rows",
         "mistakes": sheet.mistakes,

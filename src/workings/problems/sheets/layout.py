@@ -37,9 +37,10 @@ _NUM_SOLVERS = 12  # simulated solutions with random rounding
 def make_printed_sheet(sheet: Sheet) -> PrintedSheet:
     """Return the printed form of a sheet."""
     sizes = ", ".join(dict.fromkeys(format_size(plan) for plan in sheet.plans))
+    origin = f"code {sheet.code}" if sheet.code else f"seed {sheet.seed}"
     return PrintedSheet(
         sheet.title,
-        f"{sizes} · {_format_count(sheet)} · seed {sheet.seed}",
+        f"{sizes} · {_format_count(sheet)} · {origin}",
         _make_instructions(sheet),
         [_make_printed_problem(exercise, sheet) for exercise in sheet.exercises],
         sorted(sheet.mistake_names),
@@ -66,8 +67,10 @@ def _make_instructions(sheet: Sheet) -> list[str]:
     task = (
         "Compute the steps that are asked for." if sheet.questions.steps else "Compute every step."
     )
+    fewer = " One decimal fewer is accepted." if sheet.decimals > 1 else ""
     return [
-        f"{task} Round to {places} if a number has more, and continue with the rounded numbers.",
+        f"{task} Round to {places} if a number has more, and continue with the rounded numbers."
+        + fewer,
         "A step that is computed correctly from an earlier wrong number gets full marks, so write"
         " down every step.",
     ]

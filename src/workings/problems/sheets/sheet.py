@@ -59,6 +59,7 @@ class Sheet:
     mistake_names: tuple[str, ...]  # of the mistakes that are possible in these problems
     questions: Questions
     hides_formulas: bool = False
+    code: str = ""  # printed instead of the seed, if that must stay secret
 
     @property
     def decimals(self) -> int:
