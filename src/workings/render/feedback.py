@@ -27,6 +27,7 @@ _FEEDBACK_CSS = (
 .workings .problem h1 { font-size: 1.2rem; }
 .workings ul.notes { margin: .4rem 0; padding-left: 1.2rem; }
 .workings .charts svg { max-width: 100%; height: auto; }
+.workings table.plain td { white-space: normal; vertical-align: top; }
 @media print { .workings .problem { break-before: page; } }
 """
 )
