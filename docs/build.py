@@ -28,7 +28,7 @@ NAVIGATION = {
         "lectures",
         "workbench",
     ),
-    "Tasks": ("classify", "language", "translate", "caption"),
+    "Tasks": ("classify", "language", "translate", "caption", "fine-tuning"),
     "Look inside": ("gpt2", "explain", "cells", "classifiers"),
     "Notebooks": ("notebooks/problem", "notebooks/library", "notebooks/inside"),
     "Other programs": (

@@ -157,6 +157,9 @@ class RunCache:
         if arguments.data is not None:  # small files, which the document has written
             self.run_in_silence([*words, *(["--minutes", "0.1"] if self.short else [])])
             return
+        if arguments.start_from is not None:  # the result depends on more than the recipe
+            self.run_in_silence([*words, *(["--train.epochs", "1"] if self.short else [])])
+            return
         recipe = find_recipe(arguments.recipe)
         out = Path(arguments.out or f"runs/{Path(arguments.recipe).stem}")
         key = recipe.read_text(encoding="utf-8"), *arguments.changes

@@ -335,8 +335,10 @@ def test_a_text_that_the_tokenizer_does_not_know_is_refused(corpus_run, tmp_path
         workings.train(start_from=corpus_run, data=text, epochs=1)
 
 
-def test_ngrams_are_refused(texts, tmp_path):
-    ngrams = build_recipe({"data": {"set": str(texts)}, "model": {"kind": "ngrams"}})
+@pytest.mark.parametrize(("kind", "tokenizer"), [("ngrams", "words"), ("tf-idf", "characters")])
+def test_ngrams_are_refused(texts, tmp_path, kind, tokenizer):
+    sections = {"tokenizer": {"kind": tokenizer}, "model": {"kind": kind}}
+    ngrams = build_recipe({"data": {"set": str(texts)}, **sections})
     workings.train(ngrams, out=tmp_path / "run", epochs=1)
     with pytest.raises(UserError, match="n-grams are counted, not fine-tuned"):
         workings.train(start_from=tmp_path / "run")

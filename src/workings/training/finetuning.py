@@ -115,7 +115,7 @@ def adapt_recipe(recipe: Recipe, pretrained: PretrainedModel) -> Recipe:
             f"{name}: a {task.noun} cannot be fine-tuned for the task {recipe.task!r}: expected "
             f"{parent.task!r}{' or classify' * (parent.task == 'language')}"
         )
-    if parent.model.kind == "ngrams":
+    if parent.model.kind in ("ngrams", "tf-idf"):
         raise UserError(f"{name}: n-grams are counted, not fine-tuned: train a new model instead")
     table = to_table(recipe)
     table["plugins"] = list(dict.fromkeys((*recipe.plugins, *parent.plugins)))
