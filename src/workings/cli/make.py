@@ -16,12 +16,13 @@ HELP = "make a problem sheet with its answer key"
 # The registry of sheets needs numpy, which --help does not import.
 _KINDS = {
     "attention": "self, masked, cross, multi-head, additive, block",
-    "layers": "positions, layer_norm, feed_forward",
+    "layers": "positions, layer_norm, feed_forward, rms_norm",
     "convolution": "conv1d, batch_norm",
     "counting": "layers, cost, kv_cache",
     "decoding": "sampling, sentence, beam_search",
     "scores of texts": "bleu, rouge_l, edit_distance",
-    "recurrent networks": "rnn, lstm",
+    "language models": "embedding, lm_head",
+    "recurrent networks": "rnn, rnn_output, lstm, gru",
     "losses and gradients": "cross_entropy, label_smoothing, softmax_jacobian, linear_gradient,"
     " mlp_gradient, layer_norm_gradient, attention_gradient, rnn_gradient, rnn_jacobian,"
     " lstm_gradient, momentum_step, adam_step",

@@ -612,6 +612,8 @@ def _format_value(value: Any, indent: int) -> str:
 
 
 def _format_scalar(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return repr(value) if _is_number(value) else _format_string(value)
 
 

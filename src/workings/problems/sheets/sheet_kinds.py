@@ -21,7 +21,9 @@ from workings.problems.sheets.convolution_sheets import CONVOLUTION_SHEETS
 from workings.problems.sheets.counting_sheets import COUNTING_SHEETS
 from workings.problems.sheets.decoding_sheets import DECODING_SHEETS
 from workings.problems.sheets.gradient_sheets import GRADIENT_SHEETS
+from workings.problems.sheets.language_sheets import LANGUAGE_SHEETS
 from workings.problems.sheets.layer_sheets import LAYER_SHEETS
+from workings.problems.sheets.network_sheets import NETWORK_SHEETS
 from workings.problems.sheets.recurrent_sheets import RECURRENT_SHEETS
 from workings.problems.sheets.sheet_kind import SheetKind
 from workings.problems.sheets.text_sheets import TEXT_SHEETS
@@ -29,7 +31,8 @@ from workings.problems.sheets.text_sheets import TEXT_SHEETS
 SHEET_FAMILIES: dict[str, tuple[SheetKind, ...]] = {
     "Attention": ATTENTION_SHEETS,
     "Layers": LAYER_SHEETS,
-    "Recurrent networks": RECURRENT_SHEETS,
+    "Language models": LANGUAGE_SHEETS,
+    "Recurrent networks": (*RECURRENT_SHEETS, *NETWORK_SHEETS),
     "Losses and gradients": GRADIENT_SHEETS,
     "Convolution": CONVOLUTION_SHEETS,
     "Decoding": DECODING_SHEETS,
