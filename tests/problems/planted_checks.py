@@ -106,7 +106,8 @@ def plant(rng: Rng, example: Example, plants: list[Plant], name: str) -> tuple[b
     if np.shape(wrong[key]) != np.shape(right[key]):
         return None
     a, b = (np.array(texts[key], dtype=float) for texts in (wrong, right))
-    if np.isnan(a).any() or (np.abs(a - b) * 10**style.decimals).max() <= MIN_UNITS:
+    distance = np.where(a == b, 0.0, np.abs(np.nan_to_num(a) - np.nan_to_num(b)))
+    if np.isnan(a).any() or distance.max() * 10**style.decimals <= MIN_UNITS:
         return None
     keys = list(wrong)
     texts = {k: wrong[k] for k in keys[: keys.index(key) + 1]}

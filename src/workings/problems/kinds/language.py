@@ -158,7 +158,7 @@ def _build_softmax_steps(sizes: Sizes, setting: Setting) -> list[Step]:
     weights = Step(
         "probabilities",
         Normalization("scaled"),
-        column_axis=words,
+        column_axis=words or "",
         mistakes=(
             (("temperature-after-softmax", late, "divided the probabilities by the temperature"),)
             if is_tempered
@@ -169,7 +169,7 @@ def _build_softmax_steps(sizes: Sizes, setting: Setting) -> list[Step]:
     smallest = replace(choice, takes_smallest=True)
     from_0 = replace(choice, first=0)
     return [
-        Step("scaled", scaling, column_axis=words, is_shown=is_tempered),
+        Step("scaled", scaling, column_axis=words or "", is_shown=is_tempered),
         *build_weight_steps(sizes, setting, weights, "scaled").values(),
         Step(
             "token",
@@ -197,7 +197,7 @@ def _build_head_steps(sizes: Sizes, setting: Setting) -> list[Step]:
     words = setting.options["vocabulary"]
     logits = TiedProjection((("H", "Eᵀ"),), bias="b" if "b" in sizes else None)
     return [
-        Step("logits", logits, column_axis=words),
+        Step("logits", logits, column_axis=words or ""),
         *_build_softmax_steps(sizes, setting),
     ]
 
