@@ -83,8 +83,8 @@ class AdamUpdate(Op):
         return self._format(n, *(format_symbol(n, key) for key in self.sources()))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
-        numbers = (n.factor(float(env[key].mid[i, j])) for key in self.sources())
-        return self._format(n, *numbers)
+        weight, first, second = (float(env[key].mid[i, j]) for key in self.sources())
+        return self._format(n, n.number(weight), n.factor(first), n.number(second))
 
     def sources(self) -> tuple[str, ...]:
         return (self.weight, self.first, self.second)
@@ -208,7 +208,7 @@ class BiasCorrection(Op):
         return self._format(n, format_symbol(n, self.x))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
-        return self._format(n, n.factor(float(env[self.x].mid[i, j])))
+        return self._format(n, n.number(float(env[self.x].mid[i, j])))
 
     def sources(self) -> tuple[str, ...]:
         return (self.x,)

@@ -104,7 +104,7 @@ def draw_mlp_gradient(rng: Random, plan: SheetPlan) -> Fields:
         b_2 = draw_vector(rng, NUM_MLP_CLASSES, BIAS_VALUES)
         logits = np.maximum(z, 0) @ w_2 + b_2
         if softmax_penalty(logits, np.ones(logits.shape, dtype=np.bool_)) == 0:
-            classes = np.array([[1.0 + rng.randrange(NUM_MLP_CLASSES) for _ in range(n)]])
+            classes = draw_vector(rng, n, range(1, NUM_MLP_CLASSES + 1))
             weights = {"W_1": w_1, "b_1": b_1, "W_2": w_2, "b_2": b_2}
             return {"X": x, **weights, "targets": classes}
     raise SamplingError
