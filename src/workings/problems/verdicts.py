@@ -120,7 +120,7 @@ class ClaimedMatrix:
             value, unit, is_integer = value.T, unit.T, is_integer.T
         return ClaimedMatrix(value, unit, is_integer, self.integer_unit)
 
-    @np.errstate(invalid="ignore")
+    @np.errstate(invalid="ignore", over="ignore")
     def matches(self, intervals: IntervalMatrix) -> Bools:
         """Return which cells are a value of the range, rounded or truncated as written."""
         value, unit, lo, hi = self.values, self.units, intervals.lo, intervals.hi
@@ -141,7 +141,7 @@ class ClaimedMatrix:
         is_close = np.isfinite(value) & (rounded | truncated)
         return np.where(np.isneginf(intervals.mid), is_infinite, is_close)
 
-    @np.errstate(invalid="ignore")
+    @np.errstate(invalid="ignore", over="ignore")
     def is_near(self, center: Floats, tolerance: float) -> Bools:
         """Return which cells are within `tolerance` units of a value."""
         slack = 1e-9 * self.units + 1e-12 * np.abs(self.values)
@@ -173,7 +173,7 @@ class ClaimedMatrix:
         is_adjusted: Bools = is_wrong & is_row_adjusted & self.is_near(exact.mid, num_columns / 2)
         return is_adjusted
 
-    @np.errstate(invalid="ignore")
+    @np.errstate(invalid="ignore", over="ignore")
     def to_intervals(
         self,
         exact: IntervalMatrix,

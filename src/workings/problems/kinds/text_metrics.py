@@ -257,11 +257,11 @@ class BrevityPenalty(UnaryOp):
         return replace(exact, lo=exact.lo / slack, hi=exact.hi * slack)
 
     def _penalize(self, lengths: Floats) -> Floats:
-        c, r = (float(v) for v in lengths[0])
+        c, r = (max(float(v), 1e-9) for v in lengths[0])  # a claimed length may be 0
         if self.rule == "none" or (c >= r and self.rule not in ("always", "inverted")):
             return np.ones((1, 1))
         if self.rule == "inverted":
-            return np.array([[math.exp(1 - c / r)]])
+            return np.array([[math.exp(min(1 - c / r, 1.0))]])
         return np.array([[c / r if self.rule == "ratio" else math.exp(1 - r / c)]])
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
