@@ -251,6 +251,16 @@ def test_a_token_without_probability_stays_out() -> None:
     assert problem.solve()["best"].tolist() == [[1, 1]]
 
 
+def test_a_dead_hypothesis_has_no_penalty() -> None:
+    fields = {"P": [[0.5, 0.5], [1, 0]], "start": [1, 0], "beams": 3, "length": 2, "stop": 2}
+    penalized = ["-0.6", "-0.7", "-inf"]  # the second is wrong: rounding inside is tried
+    problem = Problem(
+        kind="beam_search", **fields, length_penalty=1, claim={"penalized": penalized}
+    )
+    first = problem.check().first
+    assert first is None or first.key == "penalized"
+
+
 def draw_sampling(rng: Rng) -> dict[str, Any]:
     n = int(rng.integers(4, 7))
     given: dict[str, Any] = {"p": draw_rows(rng, 1, n)}

@@ -342,7 +342,8 @@ class Penalized(UnaryOp):
 
     def compute_rounded(self, env: Env, unit: float) -> IntervalMatrix:
         exact = self.compute(env)
-        slack = np.abs(exact.mid) * unit  # the divisor, at least about 1, may be rounded
+        # The divisor, which is at least about 1, may be rounded.
+        slack = np.where(np.isfinite(exact.mid), np.abs(exact.mid) * unit, 0.0)
         return replace(exact, lo=exact.lo - slack, hi=exact.hi + slack)
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
