@@ -33,7 +33,7 @@ from workings.data import (
 from workings.data.archives import unpack
 from workings.data.tokenizers.byte_pair import GPT2Tokenizer
 from workings.errors import UserError
-from workings.problems.documents.problem_text import parse_problem_text
+from workings.problems.documents.reading import read_problem
 from workings.problems.problem import Problem
 
 ROOT = Path(__file__).parents[1]
@@ -323,7 +323,7 @@ def _problem_seeds() -> list[bytes]:
 
 
 def _slide(data: bytes) -> None:
-    parse_problem_text(data.decode("utf-8", "replace")).solve()
+    read_problem(data.decode("utf-8", "replace")).solve()
 
 
 def _slide_seeds() -> list[bytes]:

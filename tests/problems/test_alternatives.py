@@ -9,7 +9,7 @@ import pytest
 
 from workings.problems import Problem, Report
 from workings.problems.check import check_problem
-from workings.problems.documents.problem_text import parse_problem_text
+from workings.problems.documents.reading import read_problem
 
 RNG = np.random.default_rng(3)
 GIVEN = {
@@ -179,7 +179,7 @@ def test_formula_with_a_mask_that_is_not_given(mask: str) -> None:
         r"A = softmax(QK^T/\sqrt{d_k} + M)": claim["weights"],
         "Z = A V": claim["mixed"],
     }
-    report = parse_problem_text(write(WIDE) + write(formulas)).check()
+    report = read_problem(write(WIDE) + write(formulas)).check()
     assert report.verdict == "right"
     assert "the mask" in report.assumption
 
@@ -187,18 +187,18 @@ def test_formula_with_a_mask_that_is_not_given(mask: str) -> None:
 def test_formula_that_divides_is_a_declaration() -> None:
     claim = solve({**WIDE, "scale": "none"}, ("weights",))["weights"]
     for formula in (r"softmax(QK^T/\sqrt{d_k})", "softmax(QK^T / sqrt(3))"):
-        report = parse_problem_text(write(WIDE) + write({f"A = {formula}": claim})).check()
+        report = read_problem(write(WIDE) + write({f"A = {formula}": claim})).check()
         assert report.first is not None
         assert report.first.causes[0].name == "not-scaled"
-    report = parse_problem_text(write(WIDE) + write({"A = softmax(QK^T)": claim})).check()
+    report = read_problem(write(WIDE) + write({"A = softmax(QK^T)": claim})).check()
     assert (report.verdict, report.assumption) == ("right", "")
-    report = parse_problem_text(write(WIDE) + write({"A": claim})).check()
+    report = read_problem(write(WIDE) + write({"A": claim})).check()
     assert (report.verdict, "not scaled" in report.assumption) == ("right", True)
 
 
 def test_formula_with_another_divisor() -> None:
     claim = solve({**WIDE, "scale": math.sqrt(4)}, ("weights",))["weights"]
-    report = parse_problem_text(write(WIDE) + write({"A = softmax(QK^T/sqrt(4))": claim})).check()
+    report = read_problem(write(WIDE) + write({"A = softmax(QK^T/sqrt(4))": claim})).check()
     assert (report.verdict, report.assumption) == ("right", "")
 
 
@@ -206,11 +206,11 @@ def test_formula_with_a_sigmoid() -> None:
     sigmoid = solve({**WIDE, "normalizer": "sigmoid"}, ("weights",))["weights"]
     softmax = solve(WIDE, ("weights",))["weights"]
     text = write(WIDE)
-    report = parse_problem_text(text + write({"A = sigmoid(QK^T/sqrt(d_k))": sigmoid})).check()
+    report = read_problem(text + write({"A = sigmoid(QK^T/sqrt(d_k))": sigmoid})).check()
     assert (report.verdict, report.assumption) == ("right", "")
-    report = parse_problem_text(text + write({"A = sigmoid(QK^T/sqrt(d_k))": softmax})).check()
+    report = read_problem(text + write({"A = sigmoid(QK^T/sqrt(d_k))": softmax})).check()
     assert (report.verdict, "a softmax" in report.assumption) == ("right", True)
-    report = parse_problem_text(text + write({"A = softmax(QK^T/sqrt(d_k))": sigmoid})).check()
+    report = read_problem(text + write({"A = softmax(QK^T/sqrt(d_k))": sigmoid})).check()
     assert report.verdict == "wrong"
 
 
@@ -219,7 +219,7 @@ def test_shapes_show_columns() -> None:
     claim = solve({**given, "vectors": "columns"})
     names = {"Q": "Q", "K": "K", "V": "V", "S": "scores", "A": "weights", "Z": "mixed"}
     text = write(given) + write({name: claim[step] for name, step in names.items()})
-    report = parse_problem_text(text).check()
+    report = read_problem(text).check()
     assert report.verdict == "right"
     assert report.assumption == 'each token is a column: declare vectors = "columns"'
-    assert not parse_problem_text(text, vectors="columns").check().assumption
+    assert not read_problem(text, vectors="columns").check().assumption

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from workings.errors import UserError
 from workings.plain_text import to_one_line
 from workings.problems.documents.matrices import parse_matrix
-from workings.problems.documents.problem_text import parse_problem_text
+from workings.problems.documents.reading import read_problem
 from workings.problems.numbers import read_number
 from workings.problems.problem import Problem
 
@@ -239,7 +239,7 @@ def read_file(text: str) -> None:
 
 
 def read_document(text: str) -> None:
-    read_and_solve(parse_problem_text, text)
+    read_and_solve(read_problem, text)
 
 
 def read_matrix(text: str) -> None:
@@ -266,7 +266,7 @@ def test_originals_are_valid(reader: Callable[[str], None], originals: list[str]
         if reader is read_file:
             Problem.from_toml(text)
         elif reader is read_document:
-            parse_problem_text(text)
+            read_problem(text)
         else:
             parse_matrix(text, "X")
 
@@ -302,7 +302,7 @@ def count_calls(text: str) -> int:
     sys.setprofile(count)
     try:
         with contextlib.suppress(UserError):
-            parse_problem_text(text)
+            read_problem(text)
     finally:
         sys.setprofile(None)
     return num_calls
@@ -325,5 +325,5 @@ def test_documents_are_parsed_in_linear_time(part: str) -> None:
 @pytest.mark.parametrize("text", ["[1" * 10**4 + "]" * 10**4, "1 " * 10**5])
 def test_long_documents_are_refused_in_one_line(text: str) -> None:
     with pytest.raises(UserError) as error:
-        parse_problem_text(text)
+        read_problem(text)
     expect_one_line(error.value)

@@ -7,7 +7,7 @@ import pytest
 
 from workings.errors import UserError
 from workings.problems import Problem
-from workings.problems.documents.problem_text import parse_problem_text
+from workings.problems.documents.reading import read_problem
 from workings.problems.reprints import count_differences, is_reprint
 
 GIVEN = {"X": [[1, 0], [0, 2]], "W_Q": [["0.50", 1], [0, 1]], "scale": "none"}
@@ -94,7 +94,7 @@ START = f"X = {X}\nW_Q = {W_Q}\nW_K = {W_K}\nQ = [[1, 1], [0, 2]]\nK = [[1, 0], 
 
 def find_reprints(text: str) -> list[str]:
     """Return the differences, and check that nothing else is wrong."""
-    report = parse_problem_text(START + text, scale="none").check()
+    report = read_problem(START + text, scale="none").check()
     assert {c.step.key for c in report.steps if c.verdict == "wrong"} <= {"K", "Q"}
     return [cell.describe() for cell in report.reprinted_cells]
 
@@ -141,7 +141,7 @@ def test_equal_reprints_in_a_document(text: str) -> None:
 
 def test_steps_may_be_computed_from_the_reprint() -> None:
     text = f"X = {X}\nW_Q = {W_Q}\nQ = X W_Q = {X} [[1, 1], [0, 3]] = [[1, 1], [0, 6]]"
-    report = parse_problem_text(text).check()
+    report = read_problem(text).check()
     assert report.verdict == "wrong"
     assert report.counts["wrong"] == 0
     assert report.assumption == "W_Q is as reprinted"

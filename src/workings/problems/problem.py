@@ -118,9 +118,9 @@ class Problem:
     @classmethod
     def from_text(cls, text: str, **settings: Any) -> "Problem":
         """Read a problem from prose with named matrices: LaTeX, Markdown or printed arrays."""
-        from workings.problems.documents.problem_text import parse_problem_text
+        from workings.problems.documents.reading import read_problem
 
-        return parse_problem_text(text, **settings)
+        return read_problem(text, **settings)
 
     def _read(self, table: Mapping[str, Any]) -> None:
         reader = ProblemReader(table)

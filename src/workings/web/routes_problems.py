@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from workings.builtin import builtin_lectures
 from workings.errors import UserError, did_you_mean, truncate
 from workings.problems import Problem
-from workings.problems.documents.problem_text import parse_problem_text
+from workings.problems.documents.reading import read_problem
 from workings.problems.problem_file import format_toml
 from workings.problems.sheets import make_sheet
 from workings.problems.sheets.layout import make_printed_sheet
@@ -192,7 +192,7 @@ def _parse_document(text: str) -> Problem:
     """Parse a problem file if the text has its tables, otherwise a slide."""
     if any(line.strip() in ("[given]", "[claim]") for line in text.splitlines()):
         return Problem.from_toml(text.removeprefix("\ufeff"))
-    return parse_problem_text(text)
+    return read_problem(text)
 
 
 def _check_size(problem: Problem) -> Problem:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from workings.errors import UserError
-from workings.problems.documents.problem_text import parse_problem_text
+from workings.problems.documents.reading import read_problem
 
 Matrix = np.ndarray
 ENVIRONMENTS = ("bmatrix", "pmatrix", "Bmatrix", "smallmatrix", "matrix", "array")
@@ -166,7 +166,7 @@ def keep(_: str, matrix: Matrix) -> Matrix:
 def test_right_documents_are_not_wrong(start: int) -> None:
     for seed in range(start, start + 20):
         document = DocumentWriter(seed).write(keep)
-        problem = parse_problem_text(document.text)
+        problem = read_problem(document.text)
         report = problem.check()
         assert report.verdict == "right", document.text
         roles = {*problem.sizes.given, *(claim.key for claim in problem.claims)}
@@ -188,7 +188,7 @@ def test_wrong_documents_are_not_right(start: int) -> None:
 
         document = DocumentWriter(seed).write(slip)
         try:
-            report = parse_problem_text(document.text).check()
+            report = read_problem(document.text).check()
         except UserError:
             continue  # no verdict
         assert report.verdict == "wrong", document.text

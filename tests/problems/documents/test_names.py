@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 
 from workings.problems.documents.formulas import (
-    find_divisor,
     infer_step,
-    infer_vectors,
     parse_formula,
     parse_product,
 )
-from workings.problems.documents.problem_text import parse_problem_text
+from workings.problems.documents.reading import read_problem
 from workings.problems.problem import Problem
 
 X = "X = [[1, 0], [0, 2]]\n"
@@ -30,9 +28,9 @@ X = "X = [[1, 0], [0, 2]]\n"
         ("P = softmax(S)", "weights"), ("A'", "weights"),
         (r"A = \operatorname{softmax}\left( \frac{QK^T}{\sqrt{d}} \right) V", "mixed"),
         ("Z", "mixed"), (r"\text{Attention}(Q, K, V)", "mixed"), ("AV", "mixed"),
-        ("Y = A V", "mixed"), ("head", "mixed"), ("Y", "output"), ("Output", "output"),
-        (r"\text{Output}", "output"), ("O", "output"), ("Y = A W_O", "output"), ("Q", "Q"),
-        (r"\mathbf{Q}", "Q"), ("X W_Q", "Q"), ("XW^Q", "Q"), ("queries", "Q"), ("K^T", "K"),
+        ("Y = A V", "mixed"), ("head", "mixed"), ("Y", "mixed"), ("Output", "mixed"),
+        (r"\text{Output}", "mixed"), ("O", "mixed"), ("Y = A W_O", "output"), ("Q", "Q"),
+        (r"\mathbf{Q}", "Q"), ("queries", "Q"), ("K^T", "K"),
         ("Key matrix K", "K"), (r"\text{Step 2: } V", "V"), ("**Values:** V", "V"),
         (r"\text{Step 2/4: } S", "scores"), (r"\text{Scores before softmax: } S", "scores"),
         (r"\text{Step 2/4} \quad S", "scores"), (r"\text{softmax} E", "weights"),
@@ -40,13 +38,13 @@ X = "X = [[1, 0], [0, 2]]\n"
 )  # fmt: skip
 def test_names_of_steps(name: str, key: str) -> None:
     text = X + f"$${name} = " + r"\begin{bmatrix} 1 & 0 \\ 0 & 4 \end{bmatrix}$$"
-    assert [claim.key for claim in parse_problem_text(text).claims] == [key]
+    assert [claim.key for claim in read_problem(text).claims] == [key]
 
 
 def test_prose_is_not_a_formula() -> None:
     text = f"{X}Before the softmax we add the mask M = [[1, 0], [1, 1]]\n"
-    assert not list(parse_problem_text(text).claims)
-    assert parse_problem_text(text).solve()["weights"][0, 1] == 0
+    assert not list(read_problem(text).claims)
+    assert read_problem(text).solve()["weights"][0, 1] == 0
 
 
 @pytest.mark.parametrize(
@@ -63,7 +61,7 @@ def test_prose_is_not_a_formula() -> None:
 )  # fmt: skip
 def test_names_of_givens(name: str, key: str) -> None:
     value = "[1, 1]" if key.startswith("b_") else "[[1, 1], [0, 1]]"
-    assert parse_problem_text(f"{X}{name} = {value}\n").sizes.given == {"X", key}
+    assert read_problem(f"{X}{name} = {value}\n").sizes.given == {"X", key}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +109,7 @@ def test_formula_outranks_the_letter(letters: dict[str, str], columns: bool) -> 
         f"$${name} = {formula} = {format_matrix(exact[step])}$$"
         for (name, formula), step in zip(formulas.items(), letters, strict=True)
     )
-    problem = parse_problem_text(text)
+    problem = read_problem(text)
     assert [claim.key for claim in problem.claims] == list(letters)
     assert problem.column_vectors == columns
     assert problem.check().verdict == "right"
@@ -125,38 +123,6 @@ def format_matrix(matrix: np.ndarray) -> str:
 
 def test_names_are_learned_from_their_use() -> None:
     text = "H = [[1, 0], [0, 2]]\nQ = H W_Q\nP = [[1, 0], [0, 4]]\nA = softmax(P / 2)\n"
-    problem = parse_problem_text(text + "B = [[1, 0], [0, 1]]\nZ = B V")
+    problem = read_problem(text + "B = [[1, 0], [0, 1]]\nZ = B V")
     assert problem.sizes.given == {"X"}
     assert [claim.key for claim in problem.claims] == ["scores", "weights"]
-    cross = parse_problem_text(f"E = [[5, 0]]\n{X}Q = E W_Q\nK = X W_K\nV = X W_V\n")
-    assert {name: cross.given[name].mid.tolist() for name in cross.sizes.given} == {
-        "X": [[5, 0]],
-        "context": [[1, 0], [0, 2]],
-    }
-
-
-@pytest.mark.parametrize(
-    ("products", "vectors"),
-    [
-        (["X W_Q"], "rows"), (["W_Q X"], "columns"), (["K^T Q"], "columns"), (["QK^T"], "rows"),
-        (["V A'"], "columns"), (["A V"], "rows"), (["W_Q X", "QK^T"], "columns"),
-        (["Q^T K"], "columns"), (["X W_Q", "W_K X"], None), ([], None), (["Q K"], None),
-    ],
-)  # fmt: skip
-def test_vectors_from_the_order_of_factors(products: list[str], vectors: str | None) -> None:
-    assert infer_vectors(parse_product(parse_formula(text)) for text in products) == vectors
-
-
-@pytest.mark.parametrize(
-    ("formula", "d_k", "is_default", "value"),
-    [
-        (r"QK^T / \sqrt{d_k}", 3, True, None), (r"\frac{S}{\sqrt{2}}", 2, True, 2**0.5),
-        (r"\frac{S}{\sqrt{2}}", 3, False, 2**0.5), ("S / 2", 4, True, 2), ("S / 8", 4, False, 8),
-        (r"S / \sqrt{d_{model}}", 4, False, None), ("S / d_k", 4, False, None),
-        (r"\frac{1}{\sqrt{d}} Q K^T", 4, True, None),
-    ],
-)  # fmt: skip
-def test_divisors(formula: str, d_k: int, is_default: bool, value: float | None) -> None:
-    divisor = find_divisor(parse_formula(formula))
-    assert divisor is not None
-    assert (divisor.is_default(d_k), divisor.value) == (is_default, value)

@@ -46,6 +46,7 @@ class Assembly:
     used: list[Entry] = field(default_factory=list)
     givens: list[str] = field(default_factory=list)
     declared: set[str] = field(default_factory=set)  # settings that a formula states as default
+    undeclared: set[str] = field(default_factory=set)  # settings that the numbers may overrule
     has_unknown_mask: bool = False
     possible_scale: float | None = None  # a number that the text divides something by
     has_plain_softmax: bool = False  # softmax(S) for scores that only a letter names
@@ -55,7 +56,7 @@ class Assembly:
     def build(self) -> Problem:
         """Return the problem."""
         problem = Problem(**self.table)
-        problem.undeclared = problem.undeclared - self.declared
+        problem.undeclared = (problem.undeclared - self.declared) | self.undeclared
         problem.has_unknown_mask = self.has_unknown_mask and "mask" in problem.undeclared
         problem.unjudged = dict(self.unjudged)
         return problem
@@ -150,15 +151,7 @@ class Prints:
         own = [rows for rows, entry, _ in prints if not entry.is_factor]
         if not own and (role, part) in self.problems and not is_given("attention", role):
             return None  # what is printed again is no substitute for a print that is not readable
-        return (
-            own[-1]
-            if own and is_given("attention", role)
-            else own[0]
-            if own
-            else prints[0][0]
-            if prints
-            else None
-        )
+        return own[0] if own else prints[0][0] if prints else None
 
     def is_by_token(self, role: str, part: int | None = None) -> bool:
         """Return True if the first print is put together from rows, one per token."""
@@ -374,7 +367,8 @@ class AttentionAssembler:
                 if is_unknown and not self._is_identity(name):
                     result.doubtful[name] = f"{weight} is not given"
                 continue
-            if self._is_identity(name) or (_is_same(source, printed) and not is_unknown):
+            is_copy = _is_same(source, printed) or self._is_copy_with_slip(name, source, printed)
+            if self._is_identity(name) or (is_copy and not is_unknown):
                 claims[name] = self._list_prints(name, None, printed, heads)
             else:
                 given[name] = printed
@@ -388,6 +382,11 @@ class AttentionAssembler:
         if "X" not in given:
             for role in [r for r in given if r[:2] in ("W_", "b_") and r[2:] in PROJECTIONS]:
                 given.pop(role)
+
+    def _is_copy_with_slip(self, name: str, source: Rows, printed: Rows) -> bool:
+        """Return True if one of Q, K and V is almost its input, and the others are not printed."""
+        others = [p for p in PROJECTIONS if p != name and self._prints.first(p) is not None]
+        return not others and shape_of(source) == shape_of(printed) and is_reprint(source, printed)
 
     def _fits(self, source: Rows, weight: Rows | None, printed: Rows) -> bool:
         width = (len(weight) if self._columns else len(weight[0])) if weight else None
@@ -488,6 +487,9 @@ class AttentionAssembler:
             "softmax" in text.lower() and "sigmoid" not in text.lower()
         ):
             result.declared.add("normalizer")
+        elif normalizers == {"sigmoid"} and "normalizer" not in table:
+            table["normalizer"] = "sigmoid"  # unless the numbers are those of a softmax
+            result.undeclared.add("normalizer")
         mask = self._prints.first("mask")
         if "mask" not in table:
             if mask is not None:
@@ -498,11 +500,6 @@ class AttentionAssembler:
         by_formula = {e.role for e in self._example.entries if e.evidence == "formula"}
         result.lettered = {e.role for e in self._example.entries} - by_formula
         result.has_unknown_mask = any("mask" in f for f in formulas) or says_causal(text)
-        for key in [k for k in claims if k.rpartition(".")[2] == "masked"]:
-            path = key.replace("masked", "scaled")
-            is_plain = "mask" not in table and not _has_infinity(claims[key][0] or [])
-            if is_plain and path not in claims:
-                claims[path] = claims.pop(key)
 
     def _declare_divisor(self, table: dict[str, Any], divisor: Divisor, width: int | None) -> None:
         if (width is not None and divisor.is_default(width)) or (

@@ -6,6 +6,7 @@ after `A = K^T Q` and `A' = softmax(A)`, A is the scores and A' the weights.
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from workings.problems.documents.chains import Element, Statement, Token, read_literal
@@ -44,6 +45,7 @@ FACTORS = {
     "mixed": ("weights", "V"),
     "output": ("mixed", "W_O"),
 }
+_DIVISOR_TEXTS = frozenset({"1", "/", "√", "d", "d_k", "dk", "2", "3", "4", "V"})
 _CONCATENATIONS = frozenset({"concat", "concatenate", "cat", "hstack"})
 
 
@@ -173,6 +175,10 @@ class AttentionNames:
         formula = parse_formula(text, roles)
         if functions & _CONCATENATIONS and "W_O" not in formula:
             return "mixed"
+        if functions & {"attention", "selfattention"} and "W_O" not in formula:
+            return "mixed"
+        if functions & {"multihead", "mha"}:
+            return self._adapt("output")
         if "exp" in functions and not functions & NORMALIZERS:
             return "weights" if "/" in formula else None
         is_added = "mask" in formula and ("+" in formula or "where" in functions)
@@ -206,6 +212,7 @@ class AttentionNames:
         if is_number and entry.column is None and role != "sums" and role[:2] not in ("W_", "b_"):
             return entries
         entries.append(entry)
+        entries += [replace(entry, rows=rows, is_factor=True) for rows in statement.reprints]
         entries += self._list_copies(role, statement)
         return entries
 
@@ -249,6 +256,10 @@ class AttentionNames:
         usual = ATTENTION_ROLES.get(name.lower())
         if is_scalar(statement.value) and self._has_dot_product(statement):
             return "scores", "formula"
+        if name.lower() in _CERTAIN_WORDS and statement.label:
+            role = find_caption_role(f"{statement.label} {name}")
+            if role in ("scaled", "masked"):  # masked scores
+                return role, "caption"
         if usual in _CERTAIN or name in _CERTAIN_WORDS:
             return str(usual), "letter"
         step = self._infer(statement, self.get_roles(index))
@@ -384,18 +395,8 @@ class AttentionNames:
                 (inside if depth > 0 else after).append(token)
         texts = {t.text for t in element if t.kind in ("op", "sym", "num")} - {"+", "×", "·", "*"}
         rows = [self._read(token) for token in inside]
-        is_product = len(inside) in (2, 3) and texts <= {
-            "1",
-            "/",
-            "√",
-            "d",
-            "d_k",
-            "dk",
-            "2",
-            "3",
-            "4",
-        }
-        if is_product and rows[0] and rows[1] and len(rows[0][0]) == len(rows[1]) and texts:
+        is_product = len(inside) in (2, 3) and texts <= _DIVISOR_TEXTS
+        if is_product and rows[0] and rows[1] and len(rows[0][0]) == len(rows[1]):
             yield Entry("Q", rows[0], statement, "formula", part, is_factor=True)
             yield Entry("K", transpose_rows(rows[1]), statement, "formula", part, is_factor=True)
             if len(rows) == 3 and rows[2] is not None and _has_infinity(rows[2]):

@@ -83,6 +83,7 @@ ROLE_WORDS = frozenset(
         "sums",
         "normalised",
         "base",
+        "head",
         "gamma",
         "beta",
         "eps",
@@ -103,10 +104,11 @@ _TOKEN = re.compile(
     r"|(?P<num>(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])|\d+(?:[.,]\d+)?|\.\d+)(?:e[+-]?\d+)?"
     r"(?:\s?[×x*·]\s?10\s?\^\s?\{?\s?[+-]?\d+\}?)?\s?%?)"
     rf"|(?P<ident>(?:[^\W\d_][\u0300-\u036f]?)+\d{{0,3}}(?:[^\W\d_])*{_SCRIPT}*)"
-    r"|(?P<rel>:=|≔|=>|==|=|≈|≃|≅|≡|←|~(?=\s*[-\d\ue000]))"
+    r"|(?P<break>[\v|│¦•]|-{1,2}>|=>|[⇒→⟹⟶])"
+    r"|(?P<rel>:=|≔|==|=|≈|≃|≅|≡|←|~(?=\s*[-\d\ue000]))"
     r"|(?P<op>[-+*/^@×·⊙∘⊕⊗÷√∞±])"
     r"|(?P<open>[(\[{⟨])|(?P<close>[)\]}⟩])"
-    r"|(?P<break>[\v|│¦•])|(?P<punct>[.,;:!?…→])|(?P<other>\S)",
+    r"|(?P<punct>[.,;:!?…])|(?P<other>\S)",
     re.IGNORECASE,
 )
 _LETTER = re.compile(r"[A-Za-zα-ωΑ-Ω]")
@@ -251,7 +253,7 @@ def tokenize(text: str) -> list[Token]:
             tokens.append(Token("grid", piece, transposed, int(match["grid"])))
         elif kind == "num":
             tokens.append(Token("num", piece.strip()))
-        elif piece == "=>" or piece == "==":
+        elif piece == "==":
             tokens.append(Token("punct", ";"))
         elif kind == "rel":
             tokens.append(Token("rel", "=" if piece != "≈" else "≈"))

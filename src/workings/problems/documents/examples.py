@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from workings.problems.documents.attention_names import AttentionNames, format_canonical
 from workings.problems.documents.chains import Statement, Symbol
 from workings.problems.documents.entries import Entry, get_numbers, is_scalar
-from workings.problems.documents.layer_names import LayerNames
+from workings.problems.documents.layer_names import NAMES, LayerNames
 from workings.problems.documents.matrices import Rows
 from workings.problems.documents.sources import Place, Source
 from workings.problems.documents.words import find_kinds
@@ -60,7 +60,9 @@ def is_given(kind: str, role: str) -> bool:
     """Return True if a role is given, rather than computed."""
     if kind in _GIVEN:
         return role in _GIVEN[kind]
-    return bool(_RECURRENT_GIVEN.fullmatch(role))
+    if kind in NAMES:
+        return bool(_RECURRENT_GIVEN.fullmatch(role))
+    return kind in KINDS and role in KINDS[kind].matrices
 
 
 @dataclass
@@ -74,6 +76,13 @@ class Example:
     bare: list[Statement] = field(default_factory=list)  # numbers without a name
     formulas: list[Statement] = field(default_factory=list)  # statements without numbers
     names: AttentionNames | None = None
+    by_key: dict["EntryKey", list[Entry]] = field(default_factory=dict)  # the latest few of a chunk
+
+    def add_entries(self, entries: Sequence[Entry]) -> None:
+        """Add entries; of each key a few are kept at hand, to find redefinitions in time."""
+        self.entries += entries
+        for entry in entries:
+            self.by_key[_key(entry)] = [*self.by_key.get(_key(entry), [])[-3:], entry]
 
     @property
     def identities(self) -> set[str]:
@@ -123,26 +132,26 @@ def _key(entry: Entry) -> EntryKey:
     return entry.role, entry.part, entry.row, entry.column
 
 
-def split_examples(source: Source, statements: Sequence[Statement]) -> list[Example]:
-    """Return the examples of a document, with every entry named."""
+def split_examples(
+    source: Source, statements: Sequence[Statement], kind: str | None = None
+) -> list[Example]:
+    """Return the examples of a document, with every entry named; `kind` is of all, if given."""
     headings = _collect_headings(source)
     texts = _collect_texts(source, len(headings))
-    kinds = _choose_kinds(statements, headings, texts)
+    kinds = [kind] * len(statements) if kind else _choose_kinds(statements, headings, texts)
     attention = AttentionNames(
         [s for s, kind in zip(statements, kinds, strict=True) if kind == "attention"],
         source.grids,
         headings,
     )
-    layers = {
-        kind: LayerNames(kind, headings) for kind in set(kinds) - {"attention"} if kind in KINDS
-    }
+    layers = {k: LayerNames(k, headings) for k in set(kinds) - {"attention"} if k in KINDS}
     builder = _ExampleBuilder()
-    for statement, kind in zip(statements, kinds, strict=True):
-        if kind == "attention":
+    for statement, own_kind in zip(statements, kinds, strict=True):
+        if own_kind == "attention":
             entries = attention.resolve(statement)
         else:
-            entries = layers[kind].resolve(statement) if kind in layers else []
-        builder.add(kind, statement, entries)
+            entries = layers[own_kind].resolve(statement) if own_kind in layers else []
+        builder.add(own_kind, statement, entries)
     builder.end_section()
     for example in builder.examples:
         example.names = attention
@@ -311,7 +320,7 @@ class _ExampleBuilder:
         if repeated:
             entries = [entry for entry in entries if entry not in repeated]
             chunk.bare += [entry.statement for entry in repeated]
-        chunk.entries += entries
+        chunk.add_entries(entries)
         if statement.value is None and not statement.problem:
             chunk.formulas.append(statement)
         elif not entries and not repeated:
@@ -360,7 +369,7 @@ def _is_ambiguous(chunk: Example, entry: Entry) -> bool:
         and other.rows is not None
         and not other.is_factor
         and not _is_reprint(other.rows, entry.rows)
-        for other in chunk.entries
+        for other in chunk.by_key.get(_key(entry), [])
         if not _is_unstacked(chunk.kind, entry)
     )
 
@@ -369,7 +378,10 @@ def _changes(chunk: Example, entry: Entry) -> bool:
     """Return True if an entry redefines something inside one section."""
     if entry.rows is None or (entry.is_factor and entry.role != "X"):
         return False
-    for other in chunk.entries:
+    others = chunk.by_key.get(_key(entry), [])
+    if entry.is_factor and any(not other.is_factor for other in others):
+        return False
+    for other in others:
         is_print = not other.is_factor or other.role == "X"
         if _key(other) == _key(entry) and is_print and other.rows is not None:
             if _is_unstacked(chunk.kind, entry):

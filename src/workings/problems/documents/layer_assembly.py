@@ -34,7 +34,7 @@ class LayerAssembler:
             and (rows := self._prints.first(role)) is not None
         }
         claims: dict[str, Versions] = {
-            (role if part is None else f"t.{part}.{role}"): [rows]
+            (role if part is None else f"{KINDS[kind].part_name}.{part}.{role}"): [rows]
             for (role, part) in self._prints.by_key
             if not is_given(kind, role) and (rows := self._prints.first(role, part)) is not None
         }

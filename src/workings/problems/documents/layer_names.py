@@ -5,7 +5,7 @@ letter may be two steps.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from workings.problems.documents.attention_names import format_canonical
 from workings.problems.documents.chains import Statement, Symbol
@@ -17,6 +17,7 @@ from workings.problems.documents.entries import (
     is_vector,
 )
 from workings.problems.documents.words import find_time
+from workings.problems.kinds import KINDS
 
 # Role -> names without index, as `Symbol.name` has them; accents: x̂ is x with U+0302.
 _HAT, _TILDE = "\u0302", "\u0303"
@@ -84,17 +85,6 @@ _CAPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("X", r"\binput"),
     ),
 }
-_GATES = {
-    "lstm": {**dict.fromkeys("if", ""), "o": "", "g": "", "c": ""},
-    "gru": {"z": "", "r": "", "n": "", "h": "", "u": ""},
-}
-_ACTIVATIONS = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "tanh": "tanh",
-    "sigmoid": "sigmoid",
-    "σ": "sigmoid",
-}
 
 
 class LayerNames:
@@ -102,7 +92,8 @@ class LayerNames:
 
     def __init__(self, kind: str, headings: Sequence[str]) -> None:
         self._kind, self._headings = kind, headings
-        self._roles = {name: role for role, names in NAMES[kind].items() for name in names.split()}
+        table = NAMES.get(kind, {name: name for name in KINDS[kind].matrices})
+        self._roles = {name: role for role, names in table.items() for name in names.split()}
 
     def resolve(self, statement: Statement) -> list[Entry]:
         """Return what a statement says; [] if it names nothing of the kind."""
@@ -115,7 +106,19 @@ class LayerNames:
             return self._resolve_feed_forward(statement, symbol)
         if self._kind == "layer_norm":
             return self._resolve_layer_norm(statement, symbol)
-        return self._resolve_recurrent(statement, symbol)
+        if self._kind in NAMES:
+            return self._resolve_recurrent(statement, symbol)
+        return self._resolve_by_format(statement, symbol)
+
+    def _resolve_by_format(self, statement: Statement, symbol: Symbol | None) -> list[Entry]:
+        """Return what a statement says whose names are those of the problem format."""
+        if symbol is None:
+            return []
+        name = self._roles.get(symbol.text, symbol.text)
+        numbers, part_name = get_numbers(symbol), KINDS[self._kind].part_name
+        if name not in self._roles and part_name and len(numbers) == 1:
+            return [self._make(symbol.name, statement, "letter", part=numbers[0])]
+        return [self._make(name, statement, "letter")]
 
     def _find_caption(self, statement: Statement) -> str | None:
         for role, pattern in _CAPTIONS.get(self._kind, ()):
@@ -302,8 +305,3 @@ def find_activation(text: str) -> str | None:
     """Return the activation that a text names, if it is one of the usual ones."""
     names = {name for name in ("relu", "gelu", "tanh", "sigmoid") if name in text.lower()}
     return names.pop() if len(names) == 1 else None
-
-
-def get_names(kind: str) -> Mapping[str, str]:
-    """Return the names of a kind by role."""
-    return NAMES[kind]

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from workings.problems.check import Report
 from workings.problems.diagnosis import UNKNOWN
 from workings.problems.documents.assembly import Assembly, AttentionAssembler
 from workings.problems.documents.chains import Statement, find_statements
-from workings.problems.documents.entries import Entry
+from workings.problems.documents.entries import Entry, get_symbol
 from workings.problems.documents.examples import Example, find_place, split_examples
+from workings.problems.documents.formulas import normalize_name
 from workings.problems.documents.layer_assembly import LayerAssembler
 from workings.problems.documents.matrices import MAX_TEXT_CHARS
 from workings.problems.documents.sources import Place, Source, read_source
@@ -30,6 +32,7 @@ from workings.problems.documents.value_names import (
 from workings.problems.kinds.attention import resolve_scale
 from workings.problems.problem import Problem
 from workings.problems.problem_file import (
+    ProblemReader,
     format_claim_path,
     parse_problem_toml,
     prefix_errors,
@@ -38,6 +41,7 @@ from workings.problems.problem_file import (
 
 _CLAIM_ERROR = re.compile(r"claim\.(?:again\.(\d+)\.)?([\w.]+)")
 _MAX_EXAMPLES = 400
+_MAX_INTRODUCTION = 4  # sections
 
 
 @dataclass(frozen=True)
@@ -235,13 +239,18 @@ def judge_source(source: Source, settings: Mapping[str, Any]) -> DocumentReport:
     declared = _read_settings(source)
     settings = {**declared, **settings}
     statements = find_statements(source)
-    examples = split_examples(source, statements)
+    settings, ignored, kind = _take_reader_settings(settings)
+    for statement in statements:
+        symbol = get_symbol(statement)
+        if symbol is not None and normalize_name(symbol.text) in ignored:
+            statement.value, statement.problem = None, "it is ignored"
+    examples = split_examples(source, statements, kind)
     texts = _collect_texts(source)
     reports, unread, used = [], list[Unread](), set[int]()
     for example in examples[:_MAX_EXAMPLES]:
-        judge = _ExampleJudge(
-            source, example, "\n".join(texts[s] for s in example.sections), settings
-        )
+        sections = [*_find_introduction(example, examples), *example.sections]
+        text = "\n".join(texts[section] for section in sections)
+        judge = _ExampleJudge(source, example, text, settings)
         report = judge.judge()
         unread += judge.unread
         used |= judge.used
@@ -252,6 +261,27 @@ def judge_source(source: Source, settings: Mapping[str, Any]) -> DocumentReport:
     others = [r for r in reports if r.report is None and not r.why]
     count = len(used) + len(unread)
     return DocumentReport(with_claims, unread, count, len(used), others, source)
+
+
+def _find_introduction(example: Example, examples: list[Example]) -> list[int]:
+    """Return the sections right before an example that have no numbers: titles and remarks."""
+    taken = {section for other in examples for section in other.sections if other.entries}
+    first = min(example.sections)
+    before = list(takewhile(lambda s: s not in taken, range(first - 1, -1, -1)))
+    return before[:_MAX_INTRODUCTION][::-1]
+
+
+def _take_reader_settings(
+    settings: Mapping[str, Any],
+) -> tuple[dict[str, Any], set[str], str | None]:
+    """Return the settings of problems, the names that are not read, and the kind if it is given."""
+    rest = dict(settings)
+    ignored, kind = rest.pop("ignore", []), rest.pop("kind", None)
+    if not isinstance(ignored, list) or not all(isinstance(name, str) for name in ignored):
+        raise UserError('ignore must be a list of names: ["P"]')
+    if kind is not None:
+        kind = ProblemReader({"kind": kind}).read_kind().name
+    return rest, {normalize_name(name) for name in ignored}, kind
 
 
 def _read_settings(source: Source) -> dict[str, Any]:
@@ -319,9 +349,10 @@ class _ExampleJudge:
             return ExampleReport(place, example.kind, None, [], assembly.givens, [], "", problem)
         report = self._check(assembly, problem)
         cells = sum(report.counts.values()) - report.counts["blank"]
-        if report.counts["wrong"] * 3 > cells and self._may_be_given():
+        num_off = report.counts["wrong"] + report.counts["follows"]
+        if num_off * 3 > cells and self._may_be_given():
             assembly, problem, report = self._check_as_given(assembly, problem, report)
-        if report.first is not None and self.why and report.first.causes[0].name == UNKNOWN:
+        while report.first is not None and self.why and report.first.causes[0].name == UNKNOWN:
             # A step before it was not read, and no known mistake explains the number.
             report = self._withdraw(problem, report)
         self._mark_judged()
@@ -474,6 +505,8 @@ class _ExampleJudge:
             assert error is not None
             raise error
         _, problem, dropped, table = min(results, key=lambda result: result[0])
+        if table.get("vectors") == "columns" and options != [None]:
+            problem.assumption = 'each token is a column: declare vectors = "columns"'
         assembly.table = table
         misfits = [why for _, why in dropped if "no such step" not in why]
         self.why = misfits[0] if misfits else ""
@@ -535,7 +568,7 @@ def _has_foreign_queries(problem: Problem) -> bool:
     names = [name for name in ("Q", "K", "V") if name in printed]
     cells = sum(len(row) for name in names for row in printed[name])
     fits = sum(count_fits(printed[name], exact[name].mid) for name in names)
-    return len(names) == 3 and fits * 3 < cells
+    return len(names) >= 2 and fits * 3 < cells
 
 
 def _settle_scores(assembly: Assembly, problem: Problem) -> bool:

@@ -11,6 +11,7 @@ from workings.problems.documents.sources.plain import to_plain
 from workings.problems.numbers import read_number
 
 _APPROX = re.compile(r"^\s*(?:≈|~|=|ca\.|approx\.?)\s*")
+_FRACTION = re.compile(r"([+-]?)\s?\(?(\d{1,9})\)?\s?/\s?\(?(\d{1,9})\)?")
 _PERCENT = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s*%")
 _POWER = re.compile(
     r"([+-]?)\s*(?:(\d+(?:[.,]\d+)?)\s*[×x*·⋅]\s*)?10\s*\^\s*\{?\s*([+-]?\s*\d+)\s*\}?", re.ASCII
@@ -38,6 +39,9 @@ def read_cell(text: str) -> str | None:
     cleaned = latex.clean_cell(text)
     if cleaned == "?" or is_number(cleaned):
         return cleaned
+    if match := _FRACTION.fullmatch(text):
+        sign, numerator, denominator = match.groups()
+        return f"{sign}{numerator}/{denominator}" if int(denominator) else None
     if match := _PERCENT.fullmatch(text):
         return str(Decimal(match[1].replace(",", ".")).scaleb(-2))
     if match := _POWER.fullmatch(text):

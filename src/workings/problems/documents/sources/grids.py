@@ -24,6 +24,7 @@ _SYMBOLIC = re.compile(
     r"\\(?:alpha|beta|gamma|theta|sigma|mu|operatorname|text|mathrm|exp|sin|cos|tanh|vec|mathbf)"
     r"(?![a-z])|[A-Za-df-zα-ω]_|[A-Za-df-zα-ω][_{]*\d"
 )
+_FRACTION = re.compile(r"\\[a-z]?frac|\\sqrt")
 _MAX_LIST_CHARS = 200_000
 
 
@@ -124,7 +125,7 @@ def make_grid(start: int, end: int, raw: list[list[str]]) -> FoundGrid:
     width = max((len(row) for row in raw), default=0)
     if not raw or max(len(raw), width) > MAX_SIDE:
         return FoundGrid(start, end, [], "it is empty" if not raw else "it is too large")
-    if any(_SYMBOLIC.search(cell) for row in raw for cell in row):
+    if any(_SYMBOLIC.search(_FRACTION.sub(" ", cell)) for row in raw for cell in row):
         return FoundGrid(start, end, [])  # a matrix of symbols
     rows: Rows = []
     problem = ""

@@ -18,6 +18,7 @@ _NUMBER = r"[+-]?(?:\d+(?:[.,]\d+)?|\.\d+)(?:e[+-]?\d+)?|-?(?:∞|inf|Inf)|\?"
 _TOKEN = re.compile(_NUMBER, re.IGNORECASE)
 _ROW = re.compile(rf"[\s\[\](|]*(?:{_NUMBER})(?:[\s,;&]+(?:{_NUMBER}))*[\s,;.\])|]*", re.IGNORECASE)
 _LABELED_ROW = re.compile(rf"\s*([^\W\d]\w{{0,20}})\s+((?:{_NUMBER})(?:\s+(?:{_NUMBER}))*)\s*")
+_COMMAS = re.compile(r"[+-]?\d+(?:\.\d+)?(?:,[+-]?\d+(?:\.\d+)?)+")  # 1,0 as in a CSV file
 _NAME_END = re.compile(r"(?:=|≈|:)\s*$")
 _EQUALS = re.compile(r"(?<![<>!=:])[=≈](?!=)")
 _NAME_BEFORE = re.compile(r"[^\s,;=≈](?:[^,;=≈\n]{0,60}?[^\s,;=≈])?\s*$")
@@ -177,7 +178,8 @@ def _take_rows(lines: list[str], index: int) -> tuple[int, Rows | None]:
         while stop < len(lines) and len(rows) < 1_024:
             line = lines[stop]
             if _ROW.fullmatch(line):
-                cells = _TOKEN.findall(line)
+                is_list = _COMMAS.fullmatch(line.strip())
+                cells = line.strip().split(",") if is_list else _TOKEN.findall(line)
             elif skip and (match := _LABELED_ROW.fullmatch(line)):
                 cells = ["?", *_TOKEN.findall(match[2])]
             else:

@@ -12,7 +12,10 @@ from workings.problems.documents.matrices import Rows
 from workings.problems.documents.sources.cells import read_cell
 from workings.problems.documents.sources.plain import to_plain
 
-_SYMBOL = re.compile(r"[A-Za-zα-ω]\w?[\u0300-\u036f]?(?:[_^]?[\w{}()',+-]{1,12})?")
+_SCRIPT = r"[_^]\{?\(?[\w,'+-]{1,8}\)?\}?"
+_SYMBOL = re.compile(
+    rf"[A-Za-zα-ω][\u0300-\u036f]?'{{0,2}}(?:\d{{1,2}}|(?:{_SCRIPT}){{1,2}}|[QKVO])?"
+)
 _TIME = re.compile(r"t|time|step|tick|zeit|schritt|pas|paso|时间", re.IGNORECASE)
 _INDEXED = re.compile(r"([A-Za-zα-ω][\u0300-\u036f]?)_?\{?\(?(\d{1,3})\)?\}?")
 
@@ -146,6 +149,10 @@ def _label(
         *([(top - 1, left - 1), (top - 2, left)] if not has_columns else []),
     ]
     for i, j in candidates:
+        is_corner = has_rows and has_columns and (i, j) == (top - 1, left - 1)
+        if is_corner and not _are_names([text_at(i, j)]):
+            claimed += [(i, j)] if text_at(i, j) else []  # the header of the labels
+            continue
         if text_at(i, j) and (i, j) not in used:
             label, corner = text_at(i, j), (min(i, top), min(j, left))
             claimed.append((i, j))
