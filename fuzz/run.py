@@ -30,12 +30,13 @@ MAX_INPUT_BYTES = 20_000
 
 def readers():
     """Return all readers by name; imported late, so that atheris can instrument them."""
+    from documents import DOCUMENT_READERS
     from images import IMAGE_READERS
     from interop import INTEROP_READERS
     from readers import READERS
     from runs import RUN_READERS
 
-    return {**READERS, **IMAGE_READERS, **RUN_READERS, **INTEROP_READERS}
+    return {**READERS, **DOCUMENT_READERS, **IMAGE_READERS, **RUN_READERS, **INTEROP_READERS}
 
 
 def mutate(rng: random.Random, seeds: list[bytes], words: list[bytes]) -> bytes:

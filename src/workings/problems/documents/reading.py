@@ -415,9 +415,6 @@ class _ExampleJudge:
         """Return the problem with claims that only their numbers name."""
         problem, renamed = self._free_misnamed(assembly, problem)
         names = name_by_value(problem, self._example.bare)
-        assigned = {path for path, _ in names}
-        for path in renamed - assigned:
-            self.why = f"a matrix may be {path} or another step"
         for path, statement in names:
             assert statement.value is not None
             set_nested(assembly.table["claim"], path.split("."), statement.value)
@@ -426,6 +423,8 @@ class _ExampleJudge:
             self._example.entries.append(entry)
             self._example.bare.remove(statement)
         problem = self._build(assembly) if names else problem
+        for path in sorted(renamed - {path for path, _ in names}):
+            self.why = f"a matrix may be {path} or another step"
         for statement in self._example.bare:
             is_named = len([e for e in statement.elements if e]) > 1
             if (

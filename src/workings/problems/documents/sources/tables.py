@@ -157,7 +157,10 @@ def _label(
             label, corner = text_at(i, j), (min(i, top), min(j, left))
             claimed.append((i, j))
             break
-    if not label and has_rows and len({_base(name) for name in beside}) == 1 and _are_names(beside):
+    is_indexed = has_rows and all(
+        _INDEXED.fullmatch(to_plain(name).strip("\v =:")) for name in beside
+    )
+    if not label and is_indexed and len({_base(name) for name in beside}) == 1:
         label = _base(beside[0]).upper()
     used.update(claimed)
     if claimed:
