@@ -8,14 +8,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workings.errors import UserError
-from workings.problems.documents.collector import MatrixCollector
+from workings.problems.documents.assembly import Prints
+from workings.problems.documents.chains import Statement, find_statements
+from workings.problems.documents.entries import get_symbol
+from workings.problems.documents.examples import Example, split_examples
 from workings.problems.documents.latex import clean_cell, split_rows
-from workings.problems.documents.matrices import MAX_TEXT_CHARS
-from workings.problems.documents.names import RoleResolver
-from workings.problems.documents.statements import Statement, find_statements, parse_numbers
+from workings.problems.documents.matrices import MAX_TEXT_CHARS, Rows
+from workings.problems.documents.sources import read_source
 from workings.problems.grading.answer_names import StepNames, find_problem_name
 from workings.problems.grading.answer_text import FileAnswers, normalize_text
 from workings.problems.grading.marking import SheetProblem
+from workings.problems.numbers import transpose_rows
 from workings.problems.problem_file import format_claim_path, set_nested
 
 _HEADING = re.compile(
@@ -80,45 +83,45 @@ def _read_claim(text: str, problem: SheetProblem) -> tuple[dict[str, Any], list[
     own = _read_own_tables(text, problem)
     if own is not None:
         return own, []
-    kind, heads = problem.problem.kind, problem.problem.setting.heads
-    statements = find_statements(_COMMENT.sub("", text))
-    resolver = RoleResolver(kind, multi_head=heads > 1)
+    source = read_source(_COMMENT.sub("", text).encode("utf-8", "replace"))
+    statements = find_statements(source)
+    examples = split_examples(source, statements, problem.problem.kind.name)
     names = StepNames(problem)
     claim: dict[str, Any] = {}
-    try:
-        collector = MatrixCollector(resolver, statements)
-        collector.collect(problem.problem.column_vectors, has_mask=False)
-        for role, prints in collector.values.items():
+    for example in examples:
+        for role, rows in _list_prints(example, problem):
             path = names.find_path(role)
             if path is not None:
-                set_nested(claim, path, list(prints.values())[-1])
-    except UserError:
-        return _read_statements(text, statements, resolver, names)
-    return claim, []
-
-
-def _read_statements(
-    text: str, statements: list[Statement], resolver: RoleResolver, names: StepNames
-) -> tuple[dict[str, Any], list[str]]:
-    """Read each statement by itself, so that one that cannot be read leaves the others."""
-    claim: dict[str, Any] = {}
-    errors = []
-    for statement in statements:
-        name = resolver.extract_name(statement.left)
-        path = names.find_path(name) or names.find_path(resolver.resolve_name(name) or "")
-        matrices = [s.get_single_matrix() for s in statement.segments]
-        matrix = next((m for m in reversed(matrices) if m is not None), None)
-        if path is None or matrix is None:
-            continue
-        try:
-            rows = parse_numbers(matrix, name)
-        except UserError as error:
-            line = text.count("\n", 0, statement.position) + 1
-            errors.append(f"line {line}: {error}")
-        else:
-            if rows is not None:
                 set_nested(claim, path, rows)
-    return claim, errors
+        for statement in example.bare:  # a name that only the sheet knows
+            symbol = get_symbol(statement)
+            path = names.find_path(symbol.text) if symbol is not None else None
+            if path is not None and statement.value is not None:
+                set_nested(claim, path, statement.value)
+    return claim, list(_list_errors(statements, examples, names))
+
+
+def _list_prints(example: Example, problem: SheetProblem) -> Iterator[tuple[str, Rows]]:
+    """Yield the path and the last print of every matrix of an example; rows are put together."""
+    prints, part_name = Prints(example), problem.problem.kind.part_name
+    for (role, part), versions in prints.by_key.items():
+        own = [(rows, stacked) for rows, entry, stacked in versions if not entry.is_factor]
+        for rows, is_stacked in own[-1:]:
+            path = role if part is None else f"{part_name}.{part}.{role}"
+            is_turned = is_stacked and problem.problem.column_vectors
+            yield path, transpose_rows(rows) if is_turned else rows
+
+
+def _list_errors(
+    statements: Sequence[Statement], examples: Sequence[Example], names: StepNames
+) -> Iterator[str]:
+    """Yield why a step could not be read, with its line."""
+    roles = {id(entry.statement): entry.role for e in examples for entry in e.entries}
+    for statement in statements:
+        symbol = get_symbol(statement)
+        name = roles.get(id(statement)) or (symbol.text if symbol is not None else "")
+        if statement.problem and names.find_path(name) is not None:
+            yield f"line {statement.place}: {name}: {statement.problem}"
 
 
 def _read_own_tables(text: str, problem: SheetProblem) -> dict[str, Any] | None:
