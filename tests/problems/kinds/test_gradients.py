@@ -56,7 +56,7 @@ def test_steps_equal_torch_and_autograd(kind: str) -> None:
             value = get(f"d{name}")
             if value is not None and gradient is not None:
                 num_gradients += 1
-                np.testing.assert_allclose(value, gradient, rtol=1e-10, atol=1e-12, err_msg=name)
+                np.testing.assert_allclose(value, gradient, rtol=1e-12, atol=1e-12, err_msg=name)
     assert num_gradients >= NUM_PROBLEMS or kind in WITHOUT_GRADIENTS
 
 
