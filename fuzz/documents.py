@@ -24,8 +24,8 @@ Q =
    1.0   2.0
    3.0   4.0
 """
-_HTML = b"""<html><body><h1>Q</h1><table><caption>Q K<sup>T</sup></caption><tr><td>1,5</td><td>&minus;2</td>
-</tr></table><math><mi>X</mi><mo>=</mo><mtable><mtr><mtd><mn>1</mn></mtd></mtr></mtable></math></body>
+_HTML = b"""<html><body><h1>Q</h1><table><caption>Q K<sup>T</sup></caption><tr>
+<td>1,5</td><td>&minus;2</td></tr></table><math><mi>X</mi><mo>=</mo><mtable><mtr><mtd><mn>1</mn></mtd></mtr></mtable></math></body>
 </html>"""
 _CELL = {
     "cell_type": "code",
@@ -43,7 +43,8 @@ _OFFICE: dict[str, dict[str, str]] = {
     },
     "pptx": {
         "ppt/presentation.xml": "<p/>",
-        "ppt/slides/slide1.xml": '<s xmlns:a="a"><sp><a:p><a:r><a:t>X = [1, 2]</a:t></a:r></a:p></sp></s>',
+        "ppt/slides/slide1.xml": '<s xmlns:a="a"><sp><a:p><a:r><a:t>X = [1, 2]</a:t></a:r></a:p>'
+        "</sp></s>",
     },
     "xlsx": {
         "xl/workbook.xml": '<w xmlns:r="r"><sheet name="a" r:id="x"/></w>',
@@ -52,8 +53,9 @@ _OFFICE: dict[str, dict[str, str]] = {
     },
 }
 _PDF = (
-    b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>"
-    b"endobj\n3 0 obj<</Type/Page/Parent 2 0 R/Contents 4 0 R>>endobj\n4 0 obj<</Length 30>>stream\n"
+    b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]"
+    b"/Count 1>>endobj\n3 0 obj<</Type/Page/Parent 2 0 R/Contents 4 0 R>>endobj\n"
+    b"4 0 obj<</Length 30>>stream\n"
     b"BT (X = 1 2) Tj ET\nendstream endobj\ntrailer<</Root 1 0 R>>\n%%EOF"
 )
 

@@ -60,8 +60,9 @@ class Session:
         self.names = {"__name__": "__main__"}
 
     def run(self, document: Path) -> None:
-        from documents import read_blocks
         from torchvision_check import hide_broken_torchvision
+
+        from documents import read_blocks
 
         for block in read_blocks(document):
             if block.name:

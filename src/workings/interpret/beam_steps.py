@@ -73,11 +73,11 @@ def work_beam_step(model_pass: ModelPass, step: int, beams: int) -> ModelProblem
         raise UserError(f"at most {MAX_BEAMS} beams and {MAX_STEPS} steps")
     decoding = model_pass.decoding
     with eval_mode(model_pass.model):
-        traced = trace_beam_step(decoding, step, beams)
-    tokens = _select_tokens(traced)
-    names = _name_tokens(decoding, traced, tokens)
-    hypotheses = len(traced.prefixes)
-    probabilities = np.exp(traced.log_probabilities)
+        beam_step = trace_beam_step(decoding, step, beams)
+    tokens = _select_tokens(beam_step)
+    names = _name_tokens(decoding, beam_step, tokens)
+    hypotheses = len(beam_step.prefixes)
+    probabilities = np.exp(beam_step.log_probabilities)
     next_tokens = np.concatenate(
         [probabilities[:, tokens], 1 - probabilities[:, tokens].sum(1, keepdims=True)], axis=1
     ).clip(0)
@@ -86,9 +86,9 @@ def work_beam_step(model_pass: ModelPass, step: int, beams: int) -> ModelProblem
     transitions[:hypotheses] = 0
     transitions[:hypotheses, hypotheses:] = next_tokens
     start = np.zeros((1, count))
-    relative = np.exp(traced.totals - traced.totals.max())
+    relative = np.exp(beam_step.totals - beam_step.totals.max())
     start[0, :hypotheses] = relative / relative.sum()
-    log_sum = float(traced.totals.max() + np.log(relative.sum()))
+    log_sum = float(beam_step.totals.max() + np.log(relative.sum()))
     settings = {
         "title": f"Beam search, step {step}: {model_pass.text}",
         "vectors": "rows",
@@ -99,15 +99,15 @@ def work_beam_step(model_pass: ModelPass, step: int, beams: int) -> ModelProblem
     }
     given: dict[str, Matrix] = {"P": transitions, "start": start}
     model_steps = {
-        "totals.2": np.array([[value - log_sum] for _, _, value in traced.chosen]),
+        "totals.2": np.array([[value - log_sum] for _, _, value in beam_step.chosen]),
         "beams.2": np.array(
-            [[row + 1, hypotheses + tokens.index(token) + 1] for row, token, _ in traced.chosen],
+            [[row + 1, hypotheses + tokens.index(token) + 1] for row, token, _ in beam_step.chosen],
             dtype=np.float64,
         ),
     }
     best = " | ".join(
         f"{names[row]} + {names[hypotheses + tokens.index(token)]}: {value:.4f}"
-        for row, token, value in traced.chosen
+        for row, token, value in beam_step.chosen
     )
     note = (
         f"Scores are relative to the hypotheses: the model's log probabilities are"
@@ -116,12 +116,12 @@ def work_beam_step(model_pass: ModelPass, step: int, beams: int) -> ModelProblem
     return ModelProblem(build_problem(settings, given), settings, given, model_steps, note)
 
 
-def _select_tokens(traced: BeamStep) -> list[int]:
+def _select_tokens(beam_step: BeamStep) -> list[int]:
     """Return the likeliest tokens, until all others together cannot be among the best."""
-    worst = min(value for _, _, value in traced.chosen)
-    scores = traced.totals[:, None] + traced.log_probabilities
+    worst = min(value for _, _, value in beam_step.chosen)
+    scores = beam_step.totals[:, None] + beam_step.log_probabilities
     order = np.argsort(-scores.max(0), kind="stable")
-    count = len(traced.chosen)
+    count = len(beam_step.chosen)
     while count < min(len(order), _MAX_TOKENS):
         others = np.exp(scores[:, order[count:]]).sum(1)
         if others.max(initial=0.0) < np.exp(worst):
@@ -135,9 +135,9 @@ def _select_tokens(traced: BeamStep) -> list[int]:
     return [int(token) for token in order[:count]]
 
 
-def _name_tokens(decoding: DecodingInput, traced: BeamStep, tokens: Sequence[int]) -> list[str]:
+def _name_tokens(decoding: DecodingInput, beam_step: BeamStep, tokens: Sequence[int]) -> list[str]:
     """Return distinct names: the texts of the hypotheses, of the tokens, and of all others."""
-    hypotheses = ["…" + "".join(map(decoding.name_token, prefix)) for prefix in traced.prefixes]
+    hypotheses = ["…" + "".join(map(decoding.name_token, prefix)) for prefix in beam_step.prefixes]
     names = [*hypotheses, *map(decoding.name_token, tokens), _OTHER]
     return [
         name if names.index(name) == k and name else f"{name}#{k + 1}"
