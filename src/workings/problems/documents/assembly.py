@@ -469,7 +469,10 @@ class AttentionAssembler:
             if divisors and all(divisor == divisors[0] for divisor in divisors):
                 self._declare_divisor(table, divisors[0], k_width)
             elif (says_unscaled(text) and not divisors) or (
-                unscaled_formula and not divisors and not any("scaled" in c for c in claims)
+                unscaled_formula
+                and not divisors
+                and not any("scaled" in c for c in claims)
+                and not ((match := _DIVIDED.search(text)) and match[1])
             ):
                 table["scale"] = "none"
             elif (match := _DIVIDED.search(text)) and not divisors:

@@ -350,10 +350,9 @@ class _ExampleJudge:
         report = self._check(assembly, problem)
         cells = sum(report.counts.values()) - report.counts["blank"]
         num_off = report.counts["wrong"] + report.counts["follows"]
-        if num_off * 3 > cells and self._may_be_given():
+        if num_off * 4 > cells and self._may_be_given():
             assembly, problem, report = self._check_as_given(assembly, problem, report)
-        while report.first is not None and self.why and report.first.causes[0].name == UNKNOWN:
-            # A step before it was not read, and no known mistake explains the number.
+        while self.why and self._is_doubtful(report):
             report = self._withdraw(problem, report)
         self._mark_judged()
         reading = describe_reading(report.problem)
@@ -542,6 +541,19 @@ class _ExampleJudge:
             problem.claims = [claim for claim in problem.claims if claim.key not in keys]
             report = problem.check()
         return report
+
+    def _is_doubtful(self, report: Report) -> bool:
+        """Return True if the first wrong number may be wrong only as it was read.
+
+        Some of the example was not read, and no known mistake explains the number, or only a
+        letter names its step.
+        """
+        first = report.first
+        if first is None:
+            return False
+        evidence = {e.evidence for e in self._example.entries if e.role == first.step}
+        is_certain = first.step in ("Q", "K", "V") or not evidence <= {"letter", "value"}
+        return first.causes[0].name == UNKNOWN or not is_certain
 
     def _withdraw(self, problem: Problem, report: Report) -> Report:
         """Return the report without the steps that are wrong, perhaps only as they were read."""
