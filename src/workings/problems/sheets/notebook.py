@@ -145,7 +145,11 @@ def _format_givens(exercise: Exercise, hides_formulas: bool) -> str:
         matrices = [f"{name}={name}" for name in given]
     else:
         matrices = [f"given=dict({', '.join(f'{name}={name}' for name in given)})"]
-    options = [f"{name}={json.dumps(v, ensure_ascii=False)}" for name, v in settings.items()]
+    # Lists, strings and numbers are the same in JSON and Python, true and false are not.
+    options = [
+        f"{name}={v if isinstance(v, bool) else json.dumps(v, ensure_ascii=False)}"
+        for name, v in settings.items()
+    ]
     body = "".join(f"    {argument},\n" for argument in [*options, *matrices])
     return "\n".join(
         [*lines, f"given_{exercise.number} = dict(\n{body})", _format_empty_claim(exercise)]
