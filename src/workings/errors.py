@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-MAX_CHOICES = 30  # names that an error message lists
+MAX_CHOICES = 24  # names that an error message lists
 REPOSITORY = "https://github.com/workings/workings"
 # Where pip finds the package. Empty once a version is on the package index.
 _INSTALL_SOURCE = f" @ git+{REPOSITORY}"
