@@ -76,8 +76,10 @@ def _section(file: Path, report: Report) -> str:
         parts.append("\n".join([*head, *rows]) + "\n")
         parts += [_finding(first) for first in report.wrong_cells]
         parts += [f"- Reprinted differently: {c.describe()}.\n" for c in report.reprinted_cells]
-    else:
+    elif report.steps:
         parts.append("Every printed number is right or rounded.\n")
+    else:
+        parts.append("No number is printed to check; `workings solve` works it.\n")
     return "\n".join(parts)
 
 

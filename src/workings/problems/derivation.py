@@ -402,7 +402,11 @@ class InputFinder:
                 visited.add(source)
                 queue += steps[source].op.sources()
         self._path = [step for step in problem.steps if step.key in visited]
-        self._env = {key: _make_probe(matrix) for key, matrix in problem.exact_matrices.items()}
+        classes = {s for step in problem.steps if step.op.reads_classes for s in step.op.sources()}
+        self._env = {
+            key: matrix if key in classes else _make_probe(matrix)
+            for key, matrix in problem.exact_matrices.items()
+        }
         self._reached_cells: dict[tuple[str, int, int], Bools] = {}
 
     def find(self, row: int, column: int) -> list[SourceBlock]:

@@ -68,11 +68,13 @@ class Op(ABC):
 
     `failure` says why a vector of the step cannot be computed if its numbers are not finite;
     `allows_minus_infinity`: a result of −∞, such as ln 0, is no failure. `reads_own_claim`: cells
-    depend on other cells of the same step, as claimed (`get_own_claim`).
+    depend on other cells of the same step, as claimed (`get_own_claim`). `reads_classes`: its
+    sources hold class indexes, so that other numbers would be invalid.
     """
 
     allows_minus_infinity: ClassVar[bool] = False
     reads_own_claim: ClassVar[bool] = False
+    reads_classes: ClassVar[bool] = False
 
     failure: ClassVar[str] = "has a number that is too large"
 

@@ -246,7 +246,7 @@ def _list_optional_matrices(problem: Problem) -> dict[str, responses.Cells]:
     matrices, given = dict[str, responses.Cells](), list_given_names(problem)
     for name, (rows, columns) in problem.kind.matrices.items():
         is_unused = name in {f"W_{result}" for result in ("Q", "K", "V") if result in given}
-        if name in given or name in ("X", "Q", "K", "V") or is_unused:
+        if name in given or name in ("X", "Q", "K", "V", "scores") or is_unused:
             continue
         if name == "context" and ("X" not in given or {"K", "V"} & set(given)):
             continue
@@ -271,9 +271,15 @@ def _can_add(problem: Problem, name: str, cells: responses.Cells) -> bool:
 
 def _initial_matrix(problem: Problem, name: str, row_size: str, column_size: str) -> Floats | None:
     """Return a neutral matrix: identity, zeros or ones; None if there is none of this shape."""
-    if name == "context":
-        return problem.given["X"].mid
+    if name == "context" or name.startswith("X_"):  # sources of queries, keys and values
+        is_context = name in ("X_K", "X_V") and "context" in problem.given
+        source = problem.given.get("context" if is_context else "X")
+        return None if source is None else source.mid
     sizes = {"1": 1, "4h": 4 * problem.sizes.sizes.get("h", 0), **problem.sizes.sizes}
+    for key in ("mixed", "attention.mixed"):  # the width that an output projection reads
+        if key in problem.exact_matrices:
+            width = problem.exact_matrices[key].shape[1]
+            sizes = {"w": width, "o": width, **sizes}
     rows, columns = sizes.get(row_size, 0), sizes.get(column_size, 0)
     if name.startswith("W"):
         return np.eye(rows) if rows == columns and rows else None

@@ -40,6 +40,7 @@ class OneHot(UnaryOp):
     `shift` is for the mistake of counting the classes from another number.
     """
 
+    reads_classes: ClassVar[bool] = True
     num_classes: int
     shift: int = 0
 

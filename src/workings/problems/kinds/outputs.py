@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from workings.errors import UserError
 from workings.problems.intervals import IntervalMatrix
@@ -138,6 +138,7 @@ def _build_target_steps(sizes: Sizes, times: Sequence[int], prefix: str) -> dict
 class TargetRow(RowSlice):
     """The target distribution of one output: a row of Y, or the one-hot row of its class."""
 
+    reads_classes: ClassVar[bool] = True
     num_classes: int = 0
 
     def compute(self, env: Env) -> IntervalMatrix:
