@@ -304,9 +304,11 @@ def _merge(correct: Any, a: Any, b: Any) -> Any:
         parts = tuple(_merge(*values) for values in zip(correct, a, b, strict=True))
         return _CONFLICT if _CONFLICT in parts else parts
     shorter, longer = sorted((a, b), key=len)
+    if len(longer) != len(correct):
+        return _CONFLICT
     kept = [k for k, value in enumerate(correct) if value in shorter]
     is_changed_alone = all(longer[k] == correct[k] for k in range(len(longer)) if k not in kept)
-    if len(longer) == len(correct) and len(kept) == len(shorter) and is_changed_alone:
+    if len(kept) == len(shorter) and is_changed_alone:
         return tuple(longer[k] for k in kept)  # one mistake left a part out, the other changed one
     return _CONFLICT
 

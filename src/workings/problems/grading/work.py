@@ -168,12 +168,14 @@ class AnswerWork:
 
     def __init__(self, report: Report, answer: Matrices, information: Information) -> None:
         self._report, self._answer, self._information = report, answer, information
-        blanket = _find_blanket_values(report, answer)
+        dominant, blanket = _find_blanket_values(report, answer)
+        self._dominant = dominant
         self._steps = {c.step.key: self._examine(c, blanket) for c in report.steps}
 
     def _examine(self, checked: CheckedStep, blanket: NDArray[np.float64]) -> _StepWork:
         key, verdicts = checked.step.key, checked.verdicts
         is_blanket = np.isin(np.round(self._answer[key], 9), blanket)
+        is_dominant = np.isin(np.round(self._answer[key], 9), self._dominant)
         exact = self._report.problem.exact_matrices[key].mid
         target = np.where(verdicts == "follows", checked.carried_matrix.mid, exact)
         is_right = np.isin(verdicts, ("right", "rounded")) & ~is_blanket
@@ -193,7 +195,7 @@ class AnswerWork:
             ~np.isnan(self._answer[key]) & ~is_right & ~follows,
             is_informative,
             is_copied,
-            is_evident & is_informative & ~is_copied,
+            is_evident & is_informative & ~is_copied & ~is_dominant,
         )
 
     def _find_copied_cells(self, checked: CheckedStep) -> Bools:
@@ -268,8 +270,10 @@ class AnswerWork:
         return float(credit.mean() * min(1.0, 2 * credit[informative].mean())), True
 
 
-def _find_blanket_values(report: Report, answer: Matrices) -> NDArray[np.float64]:
-    """Return the numbers that fill much of an answer and are mostly wrong there."""
+def _find_blanket_values(
+    report: Report, answer: Matrices
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the number that fills most of an answer, and again if it is mostly wrong there."""
     values, right = [np.zeros(0)], [np.zeros(0, dtype=np.bool_)]
     for checked in report.steps:
         matrix = answer[checked.step.key]
@@ -280,6 +284,5 @@ def _find_blanket_values(report: Report, answer: Matrices) -> NDArray[np.float64
     numbers, inverse = np.unique(all_values, return_inverse=True)
     counts = np.bincount(inverse, minlength=len(numbers))
     num_right = np.bincount(inverse, weights=all_right, minlength=len(numbers))
-    is_blanket = (counts > max(1.0, _BLANKET_SHARE * all_values.size)) & (2 * num_right < counts)
-    blanket: NDArray[np.float64] = numbers[is_blanket]
-    return blanket
+    dominant: NDArray[np.bool_] = counts > max(1.0, _BLANKET_SHARE * all_values.size)
+    return numbers[dominant], numbers[dominant & (2 * num_right < counts)]
