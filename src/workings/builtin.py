@@ -20,7 +20,7 @@ def builtin_lectures() -> dict[str, Path]:
     """Return the problem files of the lectures' worked examples by name.
 
     >>> list(builtin_lectures())[:2]
-    ['L0-cross', 'L0-example-1']
+    ['L0-conv', 'L0-cross']
     """
     return _list_files("lectures", "lectures")
 

@@ -18,8 +18,8 @@ def score_claim(
     `given` are the fields of the problem, as in the sheet's notebook.
 
     >>> problem = dict(X=[[1, 0], [0, 2]], scale="none")
-    >>> score_claim(problem, {"scores": [[1, 0], [0, 4]]}, points=2)
-    0.5
+    >>> score_claim(problem, {"scores": [[1, 0], [0, 4]]}, points=6)  # one of six steps
+    1.0
     """
     problem = Problem(**given)
     table = dict(problem.table)

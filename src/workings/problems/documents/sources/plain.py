@@ -91,7 +91,7 @@ def to_plain(text: str) -> str:
     r"""Return a line without markup: Markdown emphasis, HTML tags, LaTeX commands, dollar signs.
 
     >>> to_plain(r"**A** = $\mathrm{softmax}\left(\frac{QK^\top}{\sqrt{2}}\right)$").split()
-    ['A', '=', 'softmax((QK^T)/(√(2)))']
+    ['A', '=', 'softmax(', '(QK^T)/(√(2))', ')']
     """
     if "<" in text:
         text = _SUP.sub(r"^\1", _SUB.sub(r"_\1", text))
