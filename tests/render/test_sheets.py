@@ -136,8 +136,8 @@ def test_moodle_asks_for_every_number(
             exact = exercise.problem.exact_matrices
             cells = sum(exact[step.key].mid.size for step in exercise.problem.asked_steps)
             assert len(asks) == cells
-            num_words = sum(  # −∞, and cells that are tokens
+            num_texts = sum(  # words, and −∞
                 exact[s.key].mid.size if s.labels else np.isneginf(exact[s.key].mid).sum()
                 for s in exercise.problem.asked_steps
             )
-            assert asks.count("SHORTANSWER") == num_words
+            assert asks.count("SHORTANSWER") == num_texts

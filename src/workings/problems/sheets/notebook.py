@@ -145,15 +145,16 @@ def _format_givens(exercise: Exercise, hides_formulas: bool) -> str:
         matrices = [f"{name}={name}" for name in given]
     else:
         matrices = [f"given=dict({', '.join(f'{name}={name}' for name in given)})"]
-    # Lists, strings and numbers are the same in JSON and Python, true and false are not.
-    options = [
-        f"{name}={v if isinstance(v, bool) else json.dumps(v, ensure_ascii=False)}"
-        for name, v in settings.items()
-    ]
+    options = [f"{name}={_format_setting(v)}" for name, v in settings.items()]
     body = "".join(f"    {argument},\n" for argument in [*options, *matrices])
     return "\n".join(
         [*lines, f"given_{exercise.number} = dict(\n{body})", _format_empty_claim(exercise)]
     )
+
+
+def _format_setting(value: Any) -> str:
+    """Format a setting as Python code: as JSON, except for true and false."""
+    return repr(value) if isinstance(value, bool) else json.dumps(value, ensure_ascii=False)
 
 
 def _format_empty_claim(exercise: Exercise) -> str:
