@@ -36,7 +36,8 @@ _COMMON_SHARE = 0.5  # of unrelated problems that have the same number in a cell
 _BLANKET_SHARE = 0.5  # of the cells that one number fills
 _WORK_SHARE = 0.6  # of the cells that are right if somebody works and makes mistakes
 _MIN_EVIDENCE = 1.0  # logarithm of the likelihood ratio from which right cells count
-_EXPLAINED_CHANCE = 0.2  # that a mistake of the catalog explains a wrong cell by chance
+_EXPLAINED_CHANCE = 0.3  # that a mistake of the catalog explains a wrong cell by chance
+_FOLLOW_CHANCE = 0.3  # that a number follows from other givens, some of which may be the same
 _COPY_SHARE = 0.5  # of the cells of a step
 _MIN_EXPLAINED = 3  # wrong cells of a step that a mistake explains
 
@@ -245,6 +246,7 @@ class AnswerWork:
             has_wrong |= bool(step.is_wrong.any())
             against = np.log((1 - _WORK_SHARE) / (1 - chance[is_wrong]))
             explained = min(num_explained.get(key, 0), against.size)
+            chance = np.where(step.follows, np.maximum(chance, _FOLLOW_CHANCE), chance)
             evidence += float(np.log(_WORK_SHARE / chance[step.is_evident]).sum())
             evidence += float(np.sort(against)[explained:].sum())
             evidence += explained * math.log(_WORK_SHARE / _EXPLAINED_CHANCE)
