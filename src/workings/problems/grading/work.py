@@ -157,6 +157,7 @@ class _StepWork:
     is_wrong: Bools
     is_informative: Bools
     is_copied: Bools  # following, and the same as in a step before
+    is_weak: Bools  # may agree by chance more often than a right number from the givens
     is_evident: Bools  # right, or following, in a way that only these givens lead to
 
 
@@ -184,10 +185,11 @@ class AnswerWork:
         is_informative = self._information.find_informative(key, target)
         is_copied = follows & self._find_copied_cells(checked)
         # What is computed from claims alone may belong to other givens.
+        carried, is_weak = checked.carried_matrix, follows
         if uses_givens(self._report.problem, checked.step):
             is_evident = is_right | follows
         else:
-            carried = checked.carried_matrix
+            is_weak = is_weak | ~carried.tainted  # the steps before it are the same evidence
             is_evident = is_right & ~(carried.tainted & checked.claimed_matrix.matches(carried))
         return _StepWork(
             checked,
@@ -196,6 +198,7 @@ class AnswerWork:
             ~np.isnan(self._answer[key]) & ~is_right & ~follows,
             is_informative,
             is_copied,
+            is_weak,
             is_evident & is_informative & ~is_copied & ~is_dominant,
         )
 
@@ -246,7 +249,7 @@ class AnswerWork:
             has_wrong |= bool(step.is_wrong.any())
             against = np.log((1 - _WORK_SHARE) / (1 - chance[is_wrong]))
             explained = min(num_explained.get(key, 0), against.size)
-            chance = np.where(step.follows, np.maximum(chance, _FOLLOW_CHANCE), chance)
+            chance = np.where(step.is_weak, np.maximum(chance, _FOLLOW_CHANCE), chance)
             evidence += float(np.log(_WORK_SHARE / chance[step.is_evident]).sum())
             evidence += float(np.sort(against)[explained:].sum())
             evidence += explained * math.log(_WORK_SHARE / _EXPLAINED_CHANCE)
