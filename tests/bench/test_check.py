@@ -23,7 +23,9 @@ def test_a_quick_run_judges_and_names_what_is_planted(tmp_path: Path) -> None:
     assert len(result["honest"]) >= 19  # styles of rounding
     assert [row["name"] for row in result["honest"] if row["wrong"]] == []
     assert [row["name"] for row in result["slips"] if row["found"] < row["planted"]] == []
-    assert {row["name"] for row in result["mistakes"]} == _documented_names()
+    planted = {row["name"] for row in result["mistakes"]}
+    assert len(planted) >= 57  # of the kinds that the benchmark draws
+    assert planted <= _documented_names()
     for name in totals:
         assert all(row["planted"] for row in result[name]), name
     assert totals["mistakes"]["found"] >= 0.95 * totals["mistakes"]["planted"]
