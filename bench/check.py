@@ -51,7 +51,7 @@ _RECURRENT, _NORMS = ("rnn", "lstm"), ("layer_norm", "block")
 KINDS_OF_MISTAKE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("recurrence-forgotten", "state-not-updated"), _RECURRENT),
     **dict.fromkeys(("gates-swapped", "cell-not-squashed", "old-cell-used"), ("lstm",)),
-    **dict.fromkeys(("variance-with-n-1", "normalized-over-batch"), _NORMS),
+    **dict.fromkeys(("variance-over-n-minus-1", "normalized-over-batch"), _NORMS),
     **dict.fromkeys(("variance-for-deviation", "deviation-for-variance"), _NORMS),
     **dict.fromkeys(("eps-forgotten", "gamma-forgotten", "beta-forgotten"), _NORMS),
     **dict.fromkeys(("positions-from-1", "sin-and-cos-swapped"), ("positions",)),

@@ -284,7 +284,7 @@ LAYER_MISTAKES: dict[str, VariantLister] = {
     "gates-swapped": _gates_swapped,
     "cell-not-squashed": _lstm_state(lambda _key, step: replace(step, squash=identity)),
     "old-cell-used": _old_cell_used,
-    "variance-with-n-1": _in_one_or_all_norms(_variance_with_n_1),
+    "variance-over-n-minus-1": _in_one_or_all_norms(_variance_with_n_1),
     "normalized-over-batch": _in_one_or_all_norms(_normalized_over_batch),
     "variance-for-deviation": _in_one_or_all_norms(_variance_for_deviation),
     "deviation-for-variance": _in_one_or_all_norms(_deviation_for_variance),

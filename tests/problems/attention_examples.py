@@ -181,7 +181,7 @@ def mean_square(e: Env) -> Matrix:
 RMS_NORM_MISTAKES: dict[str, Planter] = {
     "mean-subtracted": lambda _: iter([{"mean_square": lambda e: e["X"].var(1, keepdims=True)}]),
     "sum-for-mean": lambda _: iter([{"mean_square": lambda e: 3 * mean_square(e)}]),
-    "variance-with-n-1": lambda _: iter([{"mean_square": lambda e: 1.5 * mean_square(e)}]),
+    "variance-over-n-minus-1": lambda _: iter([{"mean_square": lambda e: 1.5 * mean_square(e)}]),
     "root-forgotten": lambda _: iter(
         [{"rms": lambda e: e["mean_square"]}, {"normalised": lambda e: e["X"] / e["mean_square"]}]
     ),
@@ -410,7 +410,7 @@ DECODER_BLOCK_MISTAKES: dict[str, Planter] = {
     "not-scaled": lambda _: iter(
         [{"cross_attention.scaled": lambda e: e["cross_attention.scores"]}]
     ),
-    "variance-with-n-1": lambda _: iter(
+    "variance-over-n-minus-1": lambda _: iter(
         [{"norm_2.variance": lambda e: e["add_2"].var(1, keepdims=True, ddof=1)}]
     ),
     "activation-forgotten": lambda _: iter(

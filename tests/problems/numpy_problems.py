@@ -401,7 +401,7 @@ def plant_norm(
         return (e[x] - e[x].mean(0)) / np.sqrt(e[x].var(0) + eps)
 
     yield {
-        "variance-with-n-1": {variance: lambda e: e[x].var(1, keepdims=True, ddof=1)},
+        "variance-over-n-minus-1": {variance: lambda e: e[x].var(1, keepdims=True, ddof=1)},
         "deviation-for-variance": {variance: lambda e: e[x].std(1, keepdims=True)},
         "variance-for-deviation": {
             normalised: lambda e: (e[x] - e[mean]) / (e[variance] + eps),
@@ -519,7 +519,7 @@ def plant_block_norms(name: str, example: Example) -> Iterator[Plant]:
 
 
 NORM_MISTAKES = (
-    "variance-with-n-1",
+    "variance-over-n-minus-1",
     "deviation-for-variance",
     "variance-for-deviation",
     "eps-forgotten",

@@ -127,7 +127,7 @@ def _list_norm_mistakes(problem: Problem, op: Op) -> Iterator[MistakeOption]:
         width = problem.exact_matrices[op.x].shape[1]
         if width > 1:
             description = f"divided by {width - 1}, not by {width}"
-            yield "variance-with-n-1", replace(op, unbiased=True), description
+            yield "variance-over-n-minus-1", replace(op, unbiased=True), description
         deviation = replace(op, rooted=True)
         yield "deviation-for-variance", deviation, "took the root: the standard deviation"
         yield "normalized-over-batch", BatchNormalization(op.x, "variance"), over_batch

@@ -90,7 +90,7 @@ class BatchVariance(Op):
         count = problem.sizes["n"]
         if count > 1:
             description = f"divided by {count - 1}, not by {count}"
-            yield "variance-with-n-1", replace(self, degrees=1), description
+            yield "variance-over-n-minus-1", replace(self, degrees=1), description
         deviation = replace(self, rooted=True)
         yield "deviation-for-variance", deviation, "took the root: the standard deviation"
         yield "not-divided", _Multiple(self, count), "added up and did not divide"

@@ -50,7 +50,7 @@ class MeanSquare(UnaryOp):
         yield "sum-for-mean", total, "did not divide the sum of the squares"
         if problem.exact_matrices[self.x].shape[1] > 1:
             unbiased = replace(self, unbiased=True)
-            yield "variance-with-n-1", unbiased, "divided by d − 1, not by d"
+            yield "variance-over-n-minus-1", unbiased, "divided by d − 1, not by d"
 
 
 @dataclass(frozen=True)
