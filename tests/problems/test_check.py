@@ -363,6 +363,9 @@ NOTES: dict[str, tuple[int, list[tuple[str, tuple[int, int], str, set[str]]]]] =
         2,
         [("encoding", (0, 1), "0", {"sin-and-cos-swapped", "copied-from-neighbour"})],
     ),
+    # The layer tables of L0 are right; the others are our own working.
+    **dict.fromkeys(("L0-conv", "L0-perceptron", "L0-pooling", "L0-rnn"), (0, [])),
+    **dict.fromkeys(("L1-helo", "L1-lstm", "L1-rnn", "L3-multi-head"), (0, [])),
 }
 
 
