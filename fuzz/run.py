@@ -30,7 +30,7 @@ MAX_INPUT_BYTES = 20_000
 
 def readers():
     """Return all readers by name; imported late, so that atheris can instrument them."""
-    from documents import DOCUMENT_READERS
+    from document_readers import DOCUMENT_READERS
     from images import IMAGE_READERS
     from interop import INTEROP_READERS
     from readers import READERS

@@ -46,7 +46,7 @@ def test_a_pipe_comes_before_a_name(tmp_path, monkeypatch):
         (find_recipe, "a\0b\n", r"a\x00b\n: no such file"),
         (find_recipe, "", "no such file"),
         (find_problem, "l2-self.toml", "did you mean 'L2-self'?"),
-        (find_problem, "x" * 5000, "expected one of L0-cross, L0-example-1"),
+        (find_problem, "x" * 5000, "expected one of L0-conv, L0-cross"),
     ],
 )
 def test_unknown_names_show_the_nearest(find, name, message, tmp_path, monkeypatch):
