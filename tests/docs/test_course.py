@@ -14,9 +14,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from commands import ROOT
-from documents import read_blocks
 from markdown_it import MarkdownIt
 
+from documents import read_blocks
 from workings import Problem, attend
 from workings.cli import main
 from workings.decode import Sampling, beam_search, filter_probabilities

@@ -12,8 +12,8 @@ import tomllib
 import pytest
 from commands import ROOT, parse_command, split, split_redirection
 from document_runner import DocumentRunner
-from documents import DOCUMENTS, inline_commands, read_blocks
 
+from documents import DOCUMENTS, inline_commands, read_blocks
 from workings.cli import VERBS, _build_parser
 
 LANGUAGES = {"", "bash", "json", "python", "sh", "tex", "toml"}  # bash: a script for a cluster

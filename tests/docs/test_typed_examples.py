@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from commands import ROOT
+
 from documents import read_blocks
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 from commands import ROOT, split
-from documents import read_blocks
 
+from documents import read_blocks
 from workings.cli import main
 
 PACKAGES = {"bertviz": "bertviz", "transformerlens": "transformer_lens"}
