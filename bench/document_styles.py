@@ -290,7 +290,7 @@ def _mathml(text: str) -> str:
     return "".join(out)
 
 
-def _variable(item: Item) -> str:
+def name_variable(item: Item) -> str:
     """Return the name of a variable in a program."""
     name = plain(item.name).replace("'", "_s")
     if item.role in ("scores", "scaled", "masked", "weights", "mixed", "output"):
@@ -319,7 +319,7 @@ def _notebook(stories: list[Story], rng: Rng, tensor: bool) -> bytes:
         text = f"## {story.title} {number}\n\n" + plain(" ".join(story.remarks))
         cells.append({"cell_type": "markdown", "source": text.splitlines(keepends=True)})
         for item in story.items:
-            name = _variable(item)
+            name = name_variable(item)
             code = f"{name} = {plain(item.formula) if item.formula else '...'}\n"
             shape = rng.integers(3)
             body = _numpy_print(item.rows, tensor)
@@ -354,7 +354,7 @@ def matlab(stories: list[Story], rng: Rng) -> bytes:  # noqa: ARG001
     for number, story in enumerate(stories, start=1):
         lines += [f"Example {number}", plain(" ".join(story.remarks)), ""]
         for item in story.items:
-            lines += [f">> {_variable(item)}", "", f"{_variable(item)} =", ""]
+            lines += [f">> {name_variable(item)}", "", f"{name_variable(item)} =", ""]
             lines += [
                 "   " + "   ".join(cell(c).rjust(8).replace("-inf", "-Inf") for c in row)
                 for row in item.rows

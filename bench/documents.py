@@ -1,6 +1,6 @@
 """Measure the reader of documents: random problems in the styles of many authors.
 
-    python bench/documents.py                 2,040 documents; about five minutes
+    python bench/documents.py                 2,520 documents; about five minutes
     python bench/documents.py --count 10      so many per style
     python bench/documents.py --style html --show 2
 
@@ -18,19 +18,22 @@ from pathlib import Path
 import numpy as np
 
 from check import KINDS_OF_MISTAKE, MIN_UNITS, _plant_once
+from document_author_styles import AUTHOR_STYLES
 from document_items import tell
-from document_styles import STYLES
+from document_styles import STYLES as BASE_STYLES
 from planting import NAMES
 from random_sheets import random_sheet
 from rounding import excess, orient
 from sheets import Sheet, Worked, solve, to_toml, work
 from workings.problems import Problem
-from workings.problems.documents.reading import DocumentReport, read_document
+from workings.problems.documents.reading import read_document
+from workings.problems.documents.reports import DocumentReport
 
 Rng = np.random.Generator
 RESULT = Path(__file__).parents[1] / "results" / "documents.json"
 KINDS = ("attention",) * 6 + ("feed_forward", "layer_norm", "positions", "rnn", "lstm")
 MIN_EXAMPLES, MIN_VERDICTS, MIN_CAUSES = 97.0, 95.0, 90.0  # percent
+STYLES = BASE_STYLES | AUTHOR_STYLES
 _COLUMN_STYLES = ("markdown", "latex", "beamer", "mathml", "docx", "lists")
 
 
@@ -86,7 +89,9 @@ def _is_plain_attention(sheet: Sheet, style: str) -> bool:
     if sheet.settings["normalizer"] != "softmax":
         return False
     if sheet.heads > 1 and (
-        sheet.columns or style in ("prose", "html", "csv", "pandas", "matlab", "numpy", "torch")
+        sheet.columns
+        or style
+        in ("prose", "html", "csv", "pandas", "matlab", "numpy", "torch", "data frames", "R")
     ):
         return False
     has_all = "Q" in sheet.given or all(f"W_{name}" in sheet.given for name in "QKV")

@@ -16,6 +16,8 @@ from pathlib import Path, PurePosixPath
 from markdown_html import SOURCE_LANGUAGES, Page, highlight_css, is_external, render, resolve_link
 from reference import package_page, packages, reference
 
+from workings.web.static_site import write_site
+
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 NAVIGATION = {
@@ -27,9 +29,10 @@ NAVIGATION = {
         "problem-format",
         "lectures",
         "workbench",
+        "site",
     ),
     "Tasks": ("classify", "language", "translate", "caption", "fine-tuning"),
-    "Look inside": ("gpt2", "explain", "cells", "classifiers"),
+    "Look inside": ("gpt2", "explain", "cells", "classifiers", "gallery"),
     "Notebooks": ("notebooks/problem", "notebooks/library", "notebooks/inside"),
     "Other programs": (
         "interop/index",
@@ -48,6 +51,7 @@ NAVIGATION = {
 }
 REFERENCE = "reference/"
 STYLE, INDEX = "site.css", "index.js"
+TRY_IT = "try"  # the static page, in a folder of its own
 
 
 class Site:
@@ -87,7 +91,7 @@ class Site:
             yield f"{source.relative_to(ROOT)}: missing in NAVIGATION of docs/build.py"
 
     def write(self, folder: Path) -> None:
-        """Write the pages, the files they link to, the style and the search index."""
+        """Write the pages, the files they link to, the style, the search index, the page to try."""
         if (folder / INDEX).is_file():  # an earlier build
             shutil.rmtree(folder)
         for page in self.pages.values():
@@ -100,6 +104,7 @@ class Site:
         style = (DOCS / "assets" / STYLE).read_text(encoding="utf-8")
         _write(folder / STYLE, style + highlight_css())
         shutil.copy(DOCS / "assets" / "search.js", folder)
+        write_site(folder / TRY_IT)
         _write(folder / INDEX, f"window.pages = {json.dumps(list(self._index()))};\n")
 
     def _index(self) -> Iterator[dict[str, object]]:
@@ -127,6 +132,7 @@ class Site:
 <a class="skip" href="#content">Skip to content</a>
 <header>
 <a class="name" href="{up}index.html">workings</a>
+<a class="try" href="{up}{TRY_IT}/index.html">Try it</a>
 <label>Search <input type="search" id="search" autocomplete="off"></label>
 <ul id="results" aria-live="polite"></ul>
 </header>

@@ -32,6 +32,7 @@ from workings.tasks.language_modeling import LanguageModeling
 from workings.training.checkpoints import Checkpoints
 from workings.training.logging import Log, read_log
 from workings.training.monitor import TrainingStatus
+from workings.training.run_folder import compute_run_id
 from workings.training.runs import TASKS, load, train_recipe
 from workings.training.trainer import Trainer, TrainingProgress
 
@@ -248,8 +249,8 @@ def _run(run: Callable[[], Path], data: bytes) -> None:
         environment["files"] = file_checksums(folder, environment["files"])
         write_json(folder / "environment.json", environment)
     weights = read_tensors(folder / "model.safetensors") if first < 128 else None
-    if weights is not None:  # without the run id, which would have changed
-        storage.write_tensors(folder / "model.safetensors", weights)
+    if weights is not None:  # with the run id, which has changed
+        storage.write_tensors(folder / "model.safetensors", weights, compute_run_id(folder))
     task = load(folder)
     if isinstance(task, LanguageModeling):
         task.complete("the fig", 3)

@@ -31,7 +31,7 @@ class Renderable:
         return str(_render().svg(self))
 
     def picture(self) -> "Picture":
-        """Return a picture, to be saved as SVG or PNG."""
+        """Return a picture, to be saved as SVG, PDF or PNG."""
         picture: Picture = _render().picture(self)
         return picture
 

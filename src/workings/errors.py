@@ -24,6 +24,8 @@ _EXTRAS = {
     "emoji": "data",
     "tokenizers": "data",
     "PIL": "pictures",
+    "fontTools": "pictures",
+    "fpdf": "pictures",
     "sklearn": "baselines",
     "pyarrow": "tables",
     "datasets": "datasets",

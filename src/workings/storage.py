@@ -118,8 +118,8 @@ def read_tensors(
 ) -> dict[str, Tensor]:
     """Read named tensors and verify their checksum.
 
-    Raise CorruptFileError if it differs, is not the `expected` one, or the file is marked with
-    another run's id.
+    Raise CorruptFileError if it differs, is not the `expected` one, or the file is not marked with
+    the run's id.
     """
     with wrap_read_errors(path):
         checksum, _, mark = _read_checksum(path).partition(" ")
@@ -128,7 +128,7 @@ def read_tensors(
             actual = tensors_checksum(tensors)
     if actual != checksum:
         raise CorruptFileError(f"{path}: wrong checksum: the file is damaged")
-    if expected not in (None, checksum) or (run_id is not None and mark not in ("", run_id)):
+    if expected not in (None, checksum) or run_id not in (None, mark):
         raise CorruptFileError(f"{path}: intact, but it belongs to another checkpoint or run")
     return tensors
 

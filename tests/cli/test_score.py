@@ -67,7 +67,7 @@ def test_runs_of_the_same_name_are_named_by_their_paths(weaker, tmp_path, capsys
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--out", "lengths.pdf"], "lengths.pdf: unknown suffix: expected .html, .svg"),
+        (["--out", "lengths.jpg"], "lengths.jpg: unknown suffix: expected .html, .svg"),
         (["--format", "png"], "--format png needs --out FILE"),
         (["--out", "nowhere/lengths.svg"], "no such folder: nowhere"),
     ],

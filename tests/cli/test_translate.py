@@ -131,8 +131,8 @@ def test_lines_before_a_bad_byte_are_translated(run, tmp_path, capsys):
         (["--layer", "1"], "--layer needs --show"),
         (["--words"], "--words needs --show"),
         (
-            ["--show", "--out", "map.pdf"],
-            "map.pdf: unknown suffix: expected .html, .svg, .png, .json or .txt",
+            ["--show", "--out", "map.gif"],
+            "map.gif: unknown suffix: expected .html, .svg, .pdf, .png, .json or .txt",
         ),
         (
             ["--temperature", "1", "--beams", "3"],

@@ -1,6 +1,9 @@
+import pytest
+
 from workings.experiments.bottleneck import measure
 
 
+@pytest.mark.slow
 def test_attention_lies_between_one_vector_and_a_transformer():
     one_vector, attention, transformer = measure(steps=250)
     assert one_vector.accuracy[0] > 0.99

@@ -10,6 +10,7 @@ from workings.experiments.forcing import (
 )
 
 
+@pytest.mark.slow
 def test_teacher_forcing_leaves_exposure_bias():
     teacher, student = (measure_spelling(student, EARLY_STEPS, seed=1) for student in (False, True))
     assert sum(teacher.free_running) < 0.85 * sum(teacher.teacher_forced)

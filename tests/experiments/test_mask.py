@@ -1,9 +1,11 @@
+import pytest
 import torch
 
 from workings.attention import attend, scaled_dot
 from workings.experiments.mask import MASK_METHODS, MIN_LOSS, compute_masked_weights, measure
 
 
+@pytest.mark.slow
 def test_only_minus_infinity_hides_the_future():
     minus_infinity, before, after = measure(steps=200)
     assert minus_infinity.leak == 0

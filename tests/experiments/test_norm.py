@@ -1,3 +1,5 @@
+import pytest
+
 from workings.experiments.norm import (
     DEPTHS,
     NORMS,
@@ -14,6 +16,7 @@ def test_only_batch_norm_depends_on_the_batch():
     assert small > 1.3 * large > 0.1
 
 
+@pytest.mark.slow
 def test_running_averages_do_not_fit_batches_of_one():
     layer, batch = (
         measure_batch_dependence(name, 1, batch_sizes=(1,)) for name in ("layer norm", "batch norm")
@@ -22,6 +25,7 @@ def test_running_averages_do_not_fit_batches_of_one():
     assert min(layer.train_accuracy[0], layer.eval_accuracy[0]) > 0.75
 
 
+@pytest.mark.slow
 def test_activations_of_a_deep_stack_explode_without_a_norm():
     with_norm, without_norm = (
         measure_depth(name, 1, steps=30) for name in ("layer norm", "no norm")

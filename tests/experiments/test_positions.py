@@ -5,6 +5,7 @@ from workings.experiments.positions import measure, sample_which_first
 from workings.layers.positions import sinusoids
 
 
+@pytest.mark.slow
 def test_order_is_learned_with_positions_only():
     none, added, concatenated = measure(steps=100).results
     assert none.reversal_difference < 1e-5

@@ -10,6 +10,7 @@ from workings.experiments.qkv import (
 )
 
 
+@pytest.mark.slow
 def test_lookup_needs_all_three_matrices():
     plain, only_value, shared, no_value, full = measure().values()
     assert max(plain.accuracy, only_value.accuracy) < 0.3

@@ -1,8 +1,10 @@
+import pytest
 import torch
 
 from workings.experiments.shapes import NAMES, TASKS, decode, encode, measure
 
 
+@pytest.mark.slow
 def test_every_shape_is_learned_and_beats_the_majority():
     for result in measure():
         assert result.accuracy > 0.95, result.task.shape

@@ -21,15 +21,15 @@ def encode_message(*fields):
     return b"".join(parts)
 
 
-def make_sentencepiece_model(model_type=1, piece_type=1, add_dummy_prefix=1):
+def make_sentencepiece_model(model_type=1, piece_type=1, add_dummy_prefix=1, pieces=PIECES):
     unknown = encode_message((1, b"<unk>"), (2, 0.0), (3, 2))
     end = encode_message((1, b"</s>"), (3, 3))
-    pieces = [
+    scored = [
         encode_message((1, piece.encode()), (2, score), (3, piece_type))
-        for piece, score in PIECES.items()
+        for piece, score in pieces.items()
     ]
     return encode_message(
-        *((1, piece) for piece in (unknown, end, *pieces)),
+        *((1, piece) for piece in (unknown, end, *scored)),
         (2, encode_message((3, model_type))),
         (3, encode_message((3, add_dummy_prefix))),
     )

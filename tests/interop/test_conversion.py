@@ -258,10 +258,3 @@ def test_imported_marian_with_bias_keeps_it(tmp_path):
     write_translator(model, tmp_path)
     imported = read_translator(tmp_path, read_config(tmp_path), unk_id=2)
     assert torch.equal(imported.model.head.bias, model.head.bias)
-
-
-def test_m2m100_is_refused_with_the_reason(tmp_path, capsys):
-    (tmp_path / "config.json").write_text('{"model_type": "m2m_100"}')
-    assert main(["import", str(tmp_path), "--out", str(tmp_path / "run")]) == 2
-    assert "its positions have other frequencies than ours" in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()

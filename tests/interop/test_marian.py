@@ -14,7 +14,7 @@ from workings.errors import UserError
 from workings.interop.conversion import import_model
 from workings.interop.huggingface import read_config
 from workings.interop.marian import read_translator, write_translator
-from workings.interop.vocabularies import read_sentencepiece_model
+from workings.interop.sentencepiece import read_sentencepiece_model
 from workings.models.translation import START, SentenceBatch, build_translator
 
 SMALL = {"d_model": 16, "d_ff": 24, "layers": 2, "heads": 2, "norm": "post"}
@@ -212,7 +212,7 @@ def test_copies_of_shared_tensors_are_ignored(tmp_path):
         ({"d_model": 32}, r"weight is of shape \(40, 16\)"),
         ({"eos_token_id": 40}, "token id 40 is out of range: 0 to 39"),
         ({"eos_token_id": [3]}, r"token id \[3\] is out of range"),
-        ({"eos_token_id": 1}, "eos_token_id and the unknown token must differ"),
+        ({"eos_token_id": 2}, "eos_token_id and the unknown token must differ"),
     ],
 )
 def test_invalid_configs_are_rejected(changes, message, tmp_path):

@@ -60,9 +60,9 @@ def language_task(tokenizer, **table):
     return LanguageModeling(recipe, tokenizer, perturb(model))
 
 
-def recurrent_language_task(text):
+def recurrent_language_task(text, **table):
     tokenizer = CharacterTokenizer.train([text])
-    recipe = build(LanguageRecipe, {"model": RECURRENT})
+    recipe = build(LanguageRecipe, {"model": {**RECURRENT, **table}})
     return LanguageModeling(recipe, tokenizer, build_language_model(recipe.model, len(tokenizer)))
 
 

@@ -28,8 +28,8 @@ def character_task(**table):
     return language_task(CharacterTokenizer.train([TEXT]), activation="relu", **table)
 
 
-def recurrent_task():
-    task = recurrent_language_task(TEXT)
+def recurrent_task(**table):
+    task = recurrent_language_task(TEXT, **table)
     perturb(task.model)
     return task
 
@@ -85,6 +85,46 @@ def test_lstm_cell_is_torchs_cell(time: int) -> None:
     np.testing.assert_allclose(solution["h", 1], h[0].numpy(), atol=1e-6)
     np.testing.assert_allclose(solution["c", 1], c[0].numpy(), atol=1e-6)
     assert Problem.from_toml(part.to_file()).check().verdict == "right"
+
+
+@pytest.mark.parametrize("time", [1, 2, 7])
+def test_gru_cell_is_torchs_cell(time: int) -> None:
+    task = recurrent_task(cell="gru")
+    part = work_part(task, TEXT, f"cell,1,{time}")
+    assert set(part.max_differences()) == {"z.1", "r.1", "n.1", "h.1"}
+    assert max(part.max_differences().values()) < 1e-6
+    layer = task.model.recurrent.layers[0][0].layer
+    ids = torch.tensor([task.tokenizer.encode(TEXT)[:time]])
+    with torch.no_grad():
+        _, h = layer(task.model.embedding(ids))
+    np.testing.assert_allclose(part.problem.solve()["h", 1], h[0].numpy(), atol=1e-6)
+    assert Problem.from_toml(part.to_file()).check().verdict == "right"
+
+
+def test_neuron_of_a_gated_layer_adds_up_to_its_output() -> None:
+    task = language_task(CharacterTokenizer.train([TEXT]), activation="silu", gated=True)
+    layer, inputs = task.model.blocks[0].feed_forward, []
+    handle = layer.register_forward_hook(lambda _m, args, out: inputs.append((args[0], out)))
+    with torch.no_grad():
+        task.model.eval()(torch.tensor([task.tokenizer.encode(TEXT)]))
+    handle.remove()
+    total = np.zeros(inputs[0][1].shape[-1])
+    if layer.outer.bias is not None:
+        total = total + layer.outer.bias.detach().double().numpy()
+    for unit in range(1, layer.inner.out_features + 1):
+        part = work_part(task, TEXT, f"neuron,1,{unit},3")
+        assert set(part.max_differences()) == {"hidden", "gate", "activated"}
+        assert max(part.max_differences().values()) < 1e-6
+        total = total + part.problem.solve()["output"][0]
+    np.testing.assert_allclose(total, inputs[0][1][0, 2].double().numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("at", ["norm,1", "norm,3,2"])
+def test_rms_norm_agrees_with_the_model(at: str) -> None:
+    part = work_part(character_task(norm_kind="rms"), TEXT, at)
+    assert set(part.max_differences()) == {"mean_square", "normalised", "output"}
+    assert max(part.max_differences().values()) < 2e-6
+    assert part.problem.kind.name == "rms_norm"
 
 
 def test_gradient_is_that_of_autograd() -> None:
@@ -174,8 +214,8 @@ def test_texts_say_both_numbers_and_their_difference() -> None:
         ("neuron,9,1", "feed-forward layer 9: the model has 2: blocks.0.feed_forward"),
         ("neuron,1,999", "neuron 999: there are 64"),
         ("neuron,1,1,99", "token 99: there are 12"),
-        ("norm,99", "layer norm 99: the model has 5"),
-        ("cell,1", "this model has no LSTM or RNN layer"),
+        ("norm,99", "norm 99: the model has 5"),
+        ("cell,1", "this model has no recurrent layer"),
         ("gradient,head", "--at gradient,head: expected gradient,LAYER,ROW,COLUMN"),
         ("gradient,hed,1,1", "--at gradient,hed: no such linear layer: did you mean 'head'"),
         ("gradient,head,1,1", "head shares its weights with embedding"),
@@ -188,11 +228,8 @@ def test_unknown_parts_are_one_line_errors(at: str, message: str) -> None:
 
 
 def test_models_without_such_a_part_are_refused() -> None:
-    gated = character_task(gated=True)
-    with pytest.raises(UserError, match="is gated"):
-        work_part(gated, TEXT, "neuron,1,1")
-    silu = language_task(CharacterTokenizer.train([TEXT]), activation="silu")
-    with pytest.raises(UserError, match="has the activation silu"):
+    silu = language_task(CharacterTokenizer.train([TEXT]), activation="gelu-tanh")
+    with pytest.raises(UserError, match="has the activation gelu-tanh"):
         work_part(silu, TEXT, "neuron,1,1")
     with pytest.raises(UserError, match="reads no text"):
         work_part(captioning_task(), TEXT, "norm,1")

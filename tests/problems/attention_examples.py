@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy_problems import Env, Example, Matrix, Plant, Planter, Rng, draw, softmax
+from numpy_problems import Env, Example, Matrix, Plant, Planter, Rng, draw, sigmoid, softmax
 
 
 def shift(x: Matrix) -> Matrix:
@@ -188,6 +188,44 @@ RMS_NORM_MISTAKES: dict[str, Planter] = {
     "eps-forgotten": lambda _: iter([{"rms": lambda e: np.sqrt(e["mean_square"])}]),
     "not-normalized": lambda _: iter([{"normalised": lambda e: e["X"]}]),
     "gamma-forgotten": lambda _: iter([{"output": lambda e: e["normalised"]}]),
+}
+
+
+# -- gated feed-forward ----------------------------------------------------------------------------
+
+GATE_ACTIVATIONS = {"sigmoid": sigmoid, "tanh": np.tanh, "silu": lambda x: x * sigmoid(x)}
+
+
+def make_gated(rng: Rng) -> Example:
+    d, activation = 3, str(rng.choice(list(GATE_ACTIVATIONS)))
+    shapes = {"X": (3, d), "W_1": (d, d), "W_2": (d, d), "W_3": (d, d), "b_3": (1, d)}
+    given = {name: draw(rng, *shape) for name, shape in shapes.items()}
+    example = Example("feed_forward", given, {"activation": activation})
+    example.steps["hidden"] = lambda e: e["X"] @ e["W_1"]
+    example.steps["gate_sum"] = lambda e: e["X"] @ e["W_3"] + e["b_3"]
+    example.steps["gate"] = lambda e: GATE_ACTIVATIONS[activation](e["gate_sum"])
+    example.steps["activated"] = lambda e: e["hidden"] * e["gate"]
+    example.steps["output"] = lambda e: e["activated"] @ e["W_2"]
+    return example
+
+
+def plant_activation_on_wrong_part(example: Example) -> Iterator[Plant]:
+    activate = GATE_ACTIVATIONS[example.settings["activation"]]
+    yield {"activated": lambda e: activate(e["hidden"]) * e["gate_sum"]}
+
+
+def plant_forgotten_gate(example: Example) -> Iterator[Plant]:
+    activate = GATE_ACTIVATIONS[example.settings["activation"]]
+    yield {"activated": lambda e: activate(e["hidden"])}
+
+
+GATED_MISTAKES: dict[str, Planter] = {
+    "gate-forgotten": plant_forgotten_gate,
+    "gate-not-activated": lambda _: iter([{"activated": lambda e: e["hidden"] * e["gate_sum"]}]),
+    "activation-on-wrong-part": plant_activation_on_wrong_part,
+    "bias-forgotten": lambda _: iter([{"gate_sum": lambda e: e["X"] @ e["W_3"]}]),
+    "activation-forgotten": lambda _: iter([{"gate": lambda e: e["gate_sum"]}]),
+    "gate-added": lambda _: iter([{"activated": lambda e: e["hidden"] + e["gate"]}]),
 }
 
 

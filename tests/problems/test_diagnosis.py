@@ -293,7 +293,8 @@ ONE_CELL = [
     ("12.70", "copied-from-neighbour"),
     ("-1.50", "copied-from-neighbour"),
     ("-3.20", "copied-from-neighbour"),
-    ("4.78", "unknown"),
+    ("4.78", "arithmetic-slip"),  # one wrong digit
+    ("4.91", "unknown"),
     ("2.34", "unknown"),  # diagonal cells do not count as adjacent
 ]
 
@@ -501,6 +502,18 @@ def test_other_numbers_are_no_arithmetic_slip() -> None:
     for text in ("7", "17", "19", "25", "-3"):
         first = check_first(Q=[[2, 2, 2]], K=[[2, 3, 1]], V=[[1]], claim={"scores": [[text]]})
         assert cause_names(first) == ["unknown"]
+
+
+def test_one_wrong_digit_is_an_arithmetic_slip_where_no_sum_shows_a_term() -> None:
+    hidden = {"X": [[1]], "W_xh": [["0.0224"]], "W_hh": [[0]]}
+    first = check_first(kind="rnn", **hidden, claim={"t": {"1": {"h": [["0.0424"]]}}})
+    assert cause_names(first) == ["arithmetic-slip"]
+    assert first["causes"][0]["says"].startswith("0.0424 has one wrong digit: tanh(")
+    pair = {"Q": [[2, 4]], "K": [[1, 0], [0, 1]], "V": [[1], [0]], "scale": "none"}
+    first = check_first(**pair, claim={"weights": [["0.149", "0.851"]]})
+    assert (cause_names(first), first["causes"][0]["reproduces"]) == (["arithmetic-slip"], "2/2")
+    first = check_first(**pair, claim={"weights": [["0.187", "0.813"]]})
+    assert cause_names(first) == ["unknown"]
 
 
 def test_arithmetic_slip_before_an_activation() -> None:

@@ -72,3 +72,14 @@ def test_given_panels_are_restricted_to_names() -> None:
     assert [panel.name for panel in make_given_panels(problem)] == ["X", "W_xh", "W_hh", "h0"]
     (panel,) = make_given_panels(problem, ["X"], decimals=1)
     assert (panel.name, panel.cells[0][0].text) == ("X", "0.2")
+
+
+def test_cancelled_numbers_are_shown_as_zero() -> None:
+    fields = {"X": [[0.1, 0.2, 0.3]], "dY": [[0.1, 0.1, 0.1]]}
+    solution = Problem(kind="layer_norm_gradient", **fields).solve()
+    assert abs(solution["dX"]).max() < 1e-12
+    assert "⁻" not in solution.text()
+    assert "⁻" not in solution.cell("dX", 1, 1)
+    small = Problem(kind="softmax", logits=[[0, -40]]).solve()
+    assert small["probabilities"][0, 1] > 0
+    assert "⁻¹⁸" in small.text()

@@ -92,10 +92,10 @@ RESULTS = {
     "worked problem": (PROBLEM.solve().to_worked_problem(), WORKED),
     "cell": (derive(PROBLEM, "scores", 1, 1), PLAIN),
     "attention maps": (make_attention_maps(), DRAWN),
-    "attribution": (make_attribution(), PLAIN),
+    "attribution": (make_attribution(), DRAWN),
     "caption attention": (make_caption_attention(), DRAWN),
     "gradients": (make_gradient_report(), DRAWN),
-    "neurons": (make_neuron_search(), PLAIN),
+    "neurons": (make_neuron_search(), DRAWN),
     "translators": (make_translator_comparison(), DRAWN),
     "finding": (make_finding(), DRAWN),
 }

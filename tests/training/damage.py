@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from workings import json_files
+from workings import json_files, storage
 from workings.errors import UserError
 from workings.storage import read_json, read_tensors, write_json, write_tensors
 
@@ -99,7 +99,12 @@ def change_a_tensor(folder: Path, other: Path, rng: random.Random) -> None:
         del tensors[name]
     else:
         tensors["one.more"] = t.clone()
-    write_tensors(file, tensors)
+    write_tensors(file, tensors, read_mark(file))
+
+
+def read_mark(file: Path) -> str:
+    """Return the id of the run that a file with tensors belongs to."""
+    return storage._read_checksum(file).partition(" ")[2]
 
 
 def change_the_version(folder: Path, other: Path, rng: random.Random) -> None:

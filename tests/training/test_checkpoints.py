@@ -17,8 +17,10 @@ from workings.storage import (
     CorruptFileError,
     read_checkpoint,
     read_json,
+    read_tensors,
     write_checkpoint,
     write_json,
+    write_tensors,
 )
 from workings.training.checkpoints import flatten_state, select_rank_rows
 from workings.training.runs import load, resume, train_recipe
@@ -80,6 +82,12 @@ def test_a_checkpoint_of_another_run_is_refused(two_runs, run, capsys):
 def test_weights_of_another_run_s_checkpoint_are_refused(two_runs, run):
     newest = newest_checkpoint(two_runs / "other")
     shutil.copyfile(newest / "model.safetensors", run / "model.safetensors")
+    assert "belongs to another checkpoint or run" in error_message(load, run)
+
+
+def test_weights_without_the_mark_of_a_run_are_refused(run):
+    """Weights of a run before its files had checksums, or of another program."""
+    write_tensors(run / "model.safetensors", read_tensors(run / "model.safetensors"))
     assert "belongs to another checkpoint or run" in error_message(load, run)
 
 

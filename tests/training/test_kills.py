@@ -92,11 +92,11 @@ def final_state(run):
     return toys.log_without_times(run), result, toys.weights(run), last.name, tensors
 
 
-def test_killed_trainings_of_every_task_resume_to_the_same_end(tmp_path, recipes):
-    trainings = {name: {"recipe": recipe} for name, recipe in recipes.items()}
-    kills = kill_and_resume(tmp_path, trainings, rounds=1, attempts=4)
-    assert {kill["training"] for kill in kills} == recipes.keys()
-    check_same_end(tmp_path, recipes, rounds=1)
+def test_killed_trainings_resume_to_the_same_end(tmp_path, recipes):
+    """The translator has most to restore; the slow tests kill trainings of every task."""
+    training = {"recipe": recipes["translator"]}
+    assert kill_and_resume(tmp_path, {"translator": training}, rounds=1, attempts=3)
+    check_same_end(tmp_path, ["translator"], rounds=1)
 
 
 @pytest.mark.slow

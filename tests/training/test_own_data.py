@@ -5,6 +5,7 @@ import json
 import random
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys import texts_recipe, write_texts
@@ -12,6 +13,7 @@ from toys import texts_recipe, write_texts
 from workings import UserError, load, train
 from workings.cli import main
 from workings.tasks.classification import Classification
+from workings.training import own_data
 from workings.training.logging import read_epochs
 from workings.training.own_data import (
     Plan,
@@ -106,6 +108,12 @@ def test_data_in_place_of_a_recipe_say_what_to_type(run, tmp_path, capsys):
     assert "--task and --data go together" in capsys.readouterr().err
     assert main(["train", "--from", str(run), "--task", "classify", "--data", str(data)]) == 2
     assert f"workings train --from {run} --data.set {data}" in capsys.readouterr().err
+
+
+def test_labels_that_never_repeat_are_told(tmp_path, capsys):
+    data = write_csv(tmp_path / "reviews.csv", [(i, "a film", f"label {i}") for i in range(30)])
+    assert main(["train", "--task", "classify", "--data", str(data), "--data.label", "id"]) == 2
+    assert "every row has a label of its own" in capsys.readouterr().err
 
 
 def test_a_data_frame_with_any_columns(tmp_path):
@@ -270,3 +278,16 @@ def test_a_limit_that_is_never_reached_changes_nothing(tmp_path):
         train_recipe(recipe, tmp_path / name, mode="quiet")
         losses.append([e["train_loss"] for e in read_epochs(tmp_path / name / "log.jsonl")])
     assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize(("speeds", "expected"), [((1e9, 4e9), 1), ((4e9, 1e9), 2)])
+def test_one_thread_is_used_where_it_is_faster(speeds, expected, monkeypatch):
+    measured = iter(speeds)
+    monkeypatch.setattr(own_data, "measure_flops", lambda: next(measured))
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        own_data.settle_threads()
+        assert torch.get_num_threads() == expected
+    finally:
+        torch.set_num_threads(before)

@@ -9,6 +9,7 @@ import toys
 from workings.errors import UserError
 from workings.modules import unique_state_dict
 from workings.storage import read_checkpoint, read_tensors, write_checkpoint, write_tensors
+from workings.training.run_folder import compute_run_id
 from workings.training.runs import load, resume, train_recipe
 
 OVERRIDES = (
@@ -60,7 +61,7 @@ def test_files_with_every_name_can_be_read(trained, tmp_path):
     run = shutil.copytree(trained[0], tmp_path / "run")
     full = trained[1].model.state_dict()
     assert set(NAMES) < set(full)
-    write_tensors(run / "model.safetensors", full)
+    write_tensors(run / "model.safetensors", full, compute_run_id(run))
     assert torch.equal(load(run).model.head.weight, full["head.weight"])
     for folder in (run / "checkpoints").iterdir():
         tensors, state = read_checkpoint(folder)
@@ -77,6 +78,6 @@ def test_a_missing_weight_is_refused(trained, tmp_path):
     run = shutil.copytree(trained[0], tmp_path / "run")
     weights = unique_state_dict(trained[1].model)
     del weights["target_embedding.weight"]
-    write_tensors(run / "model.safetensors", weights)
+    write_tensors(run / "model.safetensors", weights, compute_run_id(run))
     with pytest.raises(UserError, match="not the weights of this run's model"):
         load(run)

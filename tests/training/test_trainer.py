@@ -18,6 +18,7 @@ from workings.errors import UserError
 from workings.recipes import parse_classifier_config
 from workings.tasks.classification import Classification
 from workings.tasks.translation import Translation
+from workings.training import report
 from workings.training import trainer as trainer_module
 from workings.training.logging import Log
 from workings.training.optimizers import learning_rate_at
@@ -218,6 +219,18 @@ def test_sigusr1_saves_and_goes_on(recipe, reference, tmp_path, monkeypatch):
         assert main(["train", recipe, "--out", str(run), "--quiet"]) == 0
     assert saved == [3, 6, 7, 9, 11, 12, 14, 15, 18, 21, 24, 27, 28]
     assert toys.weights(run) == toys.weights(reference / "run")
+
+
+@needs_posix
+def test_sigusr1_before_the_first_step_and_after_the_last_is_ignored(recipe, tmp_path, monkeypatch):
+    run, keys = tmp_path / "run", ["--train.epochs", "1"]
+    before = signal.getsignal(signal.SIGUSR1)
+    early = fault_before(monkeypatch, Trainer, "__init__", send(signal.SIGUSR1))
+    late = fault_before(monkeypatch, report, "write_report", send(signal.SIGUSR1))
+    with early, late:
+        assert main(["train", recipe, "--out", str(run), "--quiet", *keys]) == 0
+    assert (run / "report.html").exists()
+    assert signal.getsignal(signal.SIGUSR1) == before
 
 
 @needs_posix

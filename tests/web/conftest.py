@@ -54,7 +54,7 @@ def page_pool(browser: Any) -> PagePool:
 @pytest.fixture
 def visit(page_pool: PagePool, address: str) -> Iterator[OpenPage]:
     """Open the workbench; the test fails on any error, warning or request to another server."""
-    with open_pages(page_pool, address) as open_page:
+    with open_pages(page_pool, address, start="#work") as open_page:
         yield open_page
 
 

@@ -84,13 +84,15 @@ class PagePool:
 
 
 @contextmanager
-def open_pages(pool: PagePool, base_url: str, ready: str = READY) -> Iterator[OpenPage]:
+def open_pages(
+    pool: PagePool, base_url: str, ready: str = READY, start: str = ""
+) -> Iterator[OpenPage]:
     """Yield a function that opens pages below a URL; at the end, assert that it saw no problem."""
     pool.problems.clear()
     pool.base_urls.append(base_url)
 
     def open_page(
-        fragment: str = "",
+        fragment: str = start,
         width: int = 1440,
         ready: str = ready,
         color_scheme: str = "light",

@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from workings import Problem
+from workings.problems.grading import grade
 from workings.problems.notation import format_decimal, typeset
 from workings.problems.sheets import make_sheet
+from workings.problems.sheets.rounded_solution import make_answer_key
 from workings.problems.sheets.sheet_kinds import SHEET_KINDS
+from workings.render.sheets import write_sheet
 from workings.web.problem_views import build_solution_view
 from workings.web.requests import ProblemTable
 
@@ -253,7 +256,7 @@ SMALL = {"given": {"X": [[1]]}}
         ("work", {"table": {"kind": "positions", "settings": {"count": 1024}}}, "at most 64"),
         ("work", {"table": {"settings": {"given": "x"}}}, "not a setting"),
         ("work", {"table": {}, "decimals": 99}, "decimals"),
-        ("work", {"table": {}, "more": 1}, "Extra inputs"),
+        ("work", {"table": {}, "more": 1}, "more: no such field"),
         ("work", {"table": {"given": {"X": [["\ud800"]]}}}, "X"),
         ("work", [], "the request"),
         (
@@ -397,7 +400,7 @@ def test_page_size(client: TestClient) -> None:
             seen.add(name)
             names += re.findall(r'"\./([\w.]+)"', client.get(f"/page/{name}").text)
     assert {"app.js", "work.js", "check.js", "page.css"} <= seen
-    assert sum(len(client.get(f"/page/{name}").content) for name in seen) < 300_000
+    assert sum(len(client.get(f"/page/{name}").content) for name in seen) < 400_000
 
 
 @pytest.mark.parametrize("name", SHEET_KINDS)
@@ -447,3 +450,23 @@ def test_options_that_are_not_json_are_one_line_errors(client: TestClient, text:
     table = {"kind": "rnn", "options": {"activation": text}, "given": {"X": [[1]]}}
     answer = client.post("/api/work", json={"table": table})
     assert error_of(answer) == "options.activation: expected JSON"
+
+
+def test_answers_of_the_practice_mode_are_graded(client: TestClient, tmp_path: Path) -> None:
+    """The file that the page saves gets the marks of its numbers."""
+    sheet = make_sheet("multi-head", "2x2", count=2, seed=4)
+    write_sheet(sheet, tmp_path / "sheet")
+    body = {"kind": "multi-head", "tokens": 2, "width": 2, "count": 2, "seed": 4}
+    tables = [exercise["table"] for exercise in client.post("/api/make", json=body).json()]
+    for table, exercise in zip(tables, sheet.exercises, strict=True):
+        key = make_answer_key(exercise.problem, 3)
+        table["claims"] = [{"key": k, "reprint": 0, "cells": cells} for k, cells in key.items()]
+    tables[1]["claims"][0]["cells"][0][0] = "?"
+    (tmp_path / "answers").mkdir()
+    response = client.post("/api/answers", json={"tables": tables})
+    (tmp_path / "answers" / "ann.toml").write_text(response.text)
+    ((first, second),) = (s.marks for s in grade(tmp_path / "sheet", tmp_path / "answers").students)
+    assert first.total == first.problem.max_points
+    cells = tables[1]["claims"][0]["cells"]
+    lost = 1 / (len(cells) * len(cells[0]))
+    assert second.total == pytest.approx(second.problem.max_points - lost)

@@ -1,5 +1,8 @@
 """The screen Check in a browser: findings, corrections, pasted slides, problem sheets."""
 
+import tomllib
+from pathlib import Path
+
 from pages import OpenPage, choose_lecture, format_matrix, locate_cell, read_matrix
 
 from workings import Problem
@@ -98,6 +101,20 @@ def test_sheet_is_answered_with_hints(visit: OpenPage) -> None:
             page.keyboard.type(f"{value:g}")
             page.keyboard.press("Tab" if value is not row[-1] else "Enter")
         page.keyboard.press("Home")
+    page.wait_for_function(
+        "() => document.querySelector('.checked-steps .chip').textContent.endsWith('right')"
+    )
+    page.locator(".exercises button").nth(1).click()
+    page.wait_for_function(
+        "() => document.querySelector('.verdict').textContent.includes('Nothing')"
+    )
+    with page.expect_download() as download:  # with the answers to a problem that is not open
+        page.get_by_role("button", name="Save answers").click()
+    assert download.value.suggested_filename == "answers.toml"
+    answers = tomllib.loads(Path(download.value.path()).read_text())
+    assert answers["problem-01"]["claim"]["Q"][0] == problem.solve()["Q"][0].tolist()
+    assert {cell for row in answers["problem-02"]["claim"]["Q"] for cell in row} == {"?"}
+    page.locator(".exercises button").nth(0).click()
     page.wait_for_function(
         "() => document.querySelector('.checked-steps .chip').textContent.endsWith('right')"
     )

@@ -77,11 +77,11 @@ def test_permutation(visit: OpenPage, runs_client: TestClient) -> None:
 
 def test_error_is_shown_and_next_answer_replaces_it(visit: OpenPage) -> None:
     page = visit("#compare?a=fruit&mode=permuted&text=fig+tin", ready=".permutation li")
-    page.locator("select").first.select_option("squares")
+    page.locator("main select").first.select_option("squares")
     page.wait_for_selector(".status:not(:empty)")
     assert page.locator(".permutation li").count() == 0
     assert "it has no tokens to permute" in page.locator(".status").text_content()
-    page.locator("select").first.select_option("fruit")
+    page.locator("main select").first.select_option("fruit")
     page.wait_for_selector(MAP)
     assert page.locator(".status").text_content() == ""
 
@@ -104,7 +104,7 @@ def test_other_run_begins_with_its_first_head(visit: OpenPage) -> None:
     page = visit(f"#compare?{query}", ready=MAP)
     caption = page.locator(".compared-attention figcaption").first
     assert caption.text_content().startswith("A: layer 2, head 1")
-    page.locator("select").first.select_option("gpt")
+    page.locator("main select").first.select_option("gpt")
     page.wait_for_selector("table.pairs")
     assert caption.text_content().startswith("A: layer 1, head 1")
     assert page.locator(".status").text_content() == ""
@@ -138,7 +138,9 @@ def test_markup_in_text_stays_text(visit: OpenPage) -> None:
 
 def test_keyboard(visit: OpenPage) -> None:
     page = visit("#compare?a=gpt&b=rotary&text=said", ready=MAP)
-    tags = tab_until(page, "document.activeElement.closest('td, input, select')?.tagName", "TD")
+    tags = tab_until(
+        page, "document.activeElement.closest('td, input, main select')?.tagName", "TD"
+    )
     assert tags.count("SELECT") == 2
     assert "INPUT" in tags
     page.keyboard.press("ArrowDown")

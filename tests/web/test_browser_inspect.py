@@ -117,7 +117,6 @@ def test_keyboard_from_cell_to_working_to_work(visit: OpenPage, runs: dict[str, 
     head = read_head(load(runs["gpt"]), TEXT, 2, 2)
     weight = head.model_steps["weights"][5, 3]
     assert readout(page).split() == ["i", "6", "→", "s", "4", f"{weight:.4f}", "pinned"]
-    page.get_by_role("button", name="Show the working").press("Enter")
     page.wait_for_selector(".derivation")
     working = page.locator(".derivation .formula").last.get_attribute("aria-label")
     assert working == head.cell("weights", 6, 4).to_dict()["working"]
@@ -132,24 +131,53 @@ def test_keyboard_from_cell_to_working_to_work(visit: OpenPage, runs: dict[str, 
     page.wait_for_selector(map_of(2, 2))
 
 
-def test_working_closes_when_head_or_text_changes(visit: OpenPage) -> None:
+def test_working_follows_the_head_and_closes_with_the_text(visit: OpenPage) -> None:
     page = visit(fragment("gpt", row=5, column=3))
     dock = page.locator(".inspect-dock")
-
-    def open_dock() -> None:
-        page.get_by_role("button", name="Show the working").click()
-        dock.wait_for()
-
-    open_dock()
+    dock.filter(has_text="Layer 1, head 1").wait_for()
     page.locator(thumbnail_of(2, 2)).click()
+    dock.filter(has_text="Layer 2, head 2").wait_for()
+    page.get_by_role("button", name="Close").click()
     dock.wait_for(state="hidden")
-    open_dock()
-    assert "Layer 2, head 2" in dock.inner_text()
-    page.get_by_role("button", name="Ablate this head").click()
+    page.locator("figure.map td:not(.masked)").last.click()
+    dock.wait_for()
+    page.get_by_role("textbox").fill("another text")
     dock.wait_for(state="hidden")
-    open_dock()
-    page.get_by_role("textbox").fill("said he")
-    dock.wait_for(state="hidden")
+
+
+def test_lines_from_queries_to_keys(visit: OpenPage, runs: dict[str, Path]) -> None:
+    page = visit(fragment("gpt", layer=2, head=1, form="lines"), ready=".token-lines")
+    weights = compute_attention_maps(load(runs["gpt"]), TEXT).maps[2].weights
+    lines = page.evaluate(
+        """[...document.querySelectorAll('.token-lines path')].map(
+        ({ dataset }) => [Number(dataset.row), Number(dataset.column)])"""
+    )
+    visible = [
+        [i, j] for i, row in enumerate(weights) for j, w in enumerate(row) if j <= i and w >= 0.02
+    ]
+    assert lines == visible
+    page.locator(".line-tokens button").nth(3).hover()
+    key = max(range(4), key=lambda j: weights[3][j])
+    text = page.locator(".lines-map .readout").inner_text().split()
+    assert text[:4] == [TEXT[3], "→", TEXT[key], f"{weights[3][key]:.4f},"]
+    page.locator(".line-tokens button").nth(3).click()
+    page.wait_for_selector(".derivation")
+    page.locator('input[name="form"][value="matrix"]').dispatch_event("click")
+    page.wait_for_selector(map_of(2, 1))
+
+
+def test_switch_in_the_corner_of_a_head(visit: OpenPage) -> None:
+    page = visit(fragment("gpt"), ready="table.bars")
+    for head in (1, 2):
+        page.get_by_role("button", name=f"Ablate layer 1, head {head}").click()
+        page.get_by_role("button", name=f"Restore layer 1, head {head}").wait_for()
+    assert page.locator(".thumb.off").count() == 2
+    widths = page.evaluate(
+        "[...document.querySelectorAll('.track i')].map(bar => parseFloat(bar.style.width))"
+    )
+    assert max(widths) == pytest.approx(100)  # the largest bar fills its box
+    page.get_by_role("button", name="Restore layer 1, head 1").click()
+    page.get_by_role("button", name="Ablate layer 1, head 1").wait_for()
 
 
 def test_hovered_head_is_dropped_with_its_run(visit: OpenPage) -> None:
@@ -175,7 +203,7 @@ def test_thumbnail_fits_its_button(visit: OpenPage) -> None:
 def test_unknown_run_in_address(visit: OpenPage) -> None:
     page = visit(fragment("nobody", "x", scene=999))
     assert "The run “nobody” was not found" in page.locator(".missing").inner_text()
-    page.locator("select").first.select_option("squares")
+    page.locator("main select").first.select_option("squares")
     page.get_by_role("button", name="Decrease Scene").click()
     page.wait_for_function(
         "() => document.querySelector('.photo figcaption')?.textContent.startsWith('scene 200')"
@@ -190,7 +218,7 @@ def test_empty_text_stays_empty(visit: OpenPage) -> None:
     page.locator(".attention").wait_for(state="hidden")
     page.get_by_role("textbox").blur()
     assert page.get_by_role("textbox").input_value() == ""
-    page.locator("select").first.select_option("rotary")
+    page.locator("main select").first.select_option("rotary")
     page.wait_for_selector("figure.map")
     assert page.get_by_role("textbox").input_value() == "The first "
 
@@ -234,7 +262,7 @@ def test_completion_is_cancelled_when_left(visit: OpenPage) -> None:
     page = visit(fragment("lstm"))
     page.route("**/api/inspect/complete", lambda _: None)  # the server does not answer
     leave = page.get_by_role("link", name="Work", exact=True)
-    runs = page.locator("select").first
+    runs = page.locator("main select").first
     for action in (lambda: runs.select_option("gpt"), leave.click):
         page.get_by_role("button", name="Generate").click()
         page.get_by_role("button", name="Stop").wait_for()
@@ -263,7 +291,7 @@ def test_classifier_translator_and_captioner(visit: OpenPage, runs: dict[str, Pa
     page.wait_for_selector(".token-strip[data-name=occlusion]")
     tokens = page.locator(".token-strip").first.locator(".token").all_inner_texts()
     assert tokens == ["fig", "<b>", "plum"]
-    page.locator("select").first.select_option("french")
+    page.locator("main select").first.select_option("french")
     page.wait_for_selector(".generated")
     page.get_by_role("textbox").fill("one red cat")
     page.get_by_role("textbox").blur()
@@ -275,7 +303,7 @@ def test_classifier_translator_and_captioner(visit: OpenPage, runs: dict[str, Pa
     page.wait_for_selector('figure.map[data-name="mean of 4 heads"]')
     page.locator('input[name="part"][value="cross"]').click()
     page.wait_for_selector(map_of(1, 1))
-    page.locator("select").first.select_option("squares")
+    page.locator("main select").first.select_option("squares")
     page.wait_for_selector(".captioned .photo img")
     source = page.locator(".captioned .photo img").get_attribute("src")
     assert base64.b64decode(source.split(",")[1]).startswith(b"\x89PNG")
@@ -314,7 +342,6 @@ def test_large_map_is_a_drawing_with_a_table(visit: OpenPage) -> None:
     assert "pinned" in readout(page)
     page.get_by_text("Show as a table").click()
     page.wait_for_function("() => document.querySelectorAll('.data-table tbody tr').length === 512")
-    page.get_by_role("button", name="Show the working").click()
     page.wait_for_selector(".derivation")
     assert "too large for Work" in page.locator(".derivation").inner_text()
 
@@ -334,7 +361,6 @@ def test_accessibility(visit: OpenPage, run: str, ready: str) -> None:
     if run == "gpt":
         page.locator("summary", has_text="Positional encoding").click()
         page.locator("figure.map td[tabindex='0']").click()
-        page.get_by_role("button", name="Show the working").click()
         page.wait_for_selector(".derivation")
         page.wait_for_selector(".side-by-side .drawing")
     assert find_violations_in_both_schemes(page) == []
@@ -354,7 +380,7 @@ def test_markup_in_text_stays_text(visit: OpenPage) -> None:
         with page.expect_response(lambda response: response.url.endswith("/api/inspect")):
             page.evaluate("text => { location.hash = text; }", fragment(run, markup))
         page.wait_for_selector(ready)
-        assert page.locator("select").first.input_value() == run
+        assert page.locator("main select").first.input_value() == run
         assert page.locator("main script").count() == 0
         assert page.locator("main img[src=x]").count() == 0
         assert has_no_sideways_scroll(page), run
@@ -374,3 +400,31 @@ def test_without_runs_the_page_names_the_command(browser: Any) -> None:
         page.wait_for_selector(".empty")
         assert "workings serve runs/emoji" in page.locator(".empty").inner_text()
         page.close()
+
+
+def test_model_drawing_opens_layers_and_stages(visit: OpenPage) -> None:
+    page = visit(fragment("gpt"), ready=".model-box")
+    assert page.locator(".model-box .model-layer").all_inner_texts() == [
+        "input",
+        "layer 1",
+        "layer 2",
+        "output",
+    ]
+    page.get_by_role("button", name="layer 2", exact=True).click()
+    page.wait_for_selector('figure.map[data-name="layer 2, residual after feed-forward"]')
+    page.locator(".model-stage", has_text="attention").first.click()
+    page.wait_for_selector('figure.map[data-name="layer 2, attention"]')
+    page.wait_for_url("**stage=blocks.1.attention*")
+    page.get_by_role("button", name="heads", exact=True).click()
+    page.wait_for_selector(map_of(2, 1))
+    page.get_by_role("button", name="layer 2", exact=True).click()
+    page.wait_for_selector(".stage-map", state="hidden")
+
+
+def test_recurrent_model_is_unrolled_in_time(visit: OpenPage) -> None:
+    page = visit(fragment("lstm", stage="recurrent.layers.0.0.forget"), ready=".model-box.open")
+    page.wait_for_selector('figure.map[data-name="layer 1, forget gate"]')
+    stages = page.locator(".model-stage").all_inner_texts()
+    assert stages == ["input gate", "forget gate", "candidate", "output gate", "cell", "hidden"]
+    columns = page.locator(".stage-map thead th[scope=col]").all_inner_texts()
+    assert [name.strip() for name in columns] == [c.replace(" ", "␣") for c in TEXT]

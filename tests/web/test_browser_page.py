@@ -144,9 +144,13 @@ def test_back_and_forward(visit: OpenPage) -> None:
     page.wait_for_selector("figure[data-key=masked]", state="detached")
 
 
-def test_unknown_screen_in_address_shows_work(visit: OpenPage) -> None:
+def test_unknown_screen_in_address_shows_home(visit: OpenPage) -> None:
     for name in ("nothing", "toString", "__proto__"):
-        visit(f"#{name}").wait_for_selector("main.work figure[data-key=weights]")
+        visit(f"#{name}").wait_for_selector("main.home figure[data-key=weights]")
+
+
+def test_address_with_a_problem_alone_shows_work(visit: OpenPage) -> None:
+    visit("#?given.X=1,0;0,1").wait_for_selector("main.work figure[data-key=weights]")
 
 
 def test_copy_link(visit: OpenPage) -> None:

@@ -122,7 +122,7 @@ def test_keyboard(visit: OpenPage, toy: Path) -> None:
     tab_until(page, "document.activeElement.textContent.slice(0, 20)", "Numbers", limit=40)
     page.keyboard.press("Enter")
     page.wait_for_selector("figure.chart table")
-    page.locator("select").first.focus()
+    page.locator("main select").first.focus()
     page.keyboard.press("ArrowDown")
     page.wait_for_selector(".state.is-finished")
     page.wait_for_function("() => location.hash === '#train?run=lstm'")

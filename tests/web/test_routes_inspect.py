@@ -20,6 +20,8 @@ from workings.interpret.attention import (
 )
 from workings.interpret.attribution import explain
 from workings.interpret.heads import read_head
+from workings.tasks.language_modeling import LanguageModeling
+from workings.trace import Trace
 from workings.training.runs import load
 
 TEXT = 'He said "well'
@@ -318,3 +320,30 @@ def test_heads_are_exported_as_one_file(runs_client: TestClient, name: str, part
     heatmap = inspect(runs_client, "/map", **body)
     assert (decode_numbers(first) == decode_numbers(heatmap)).all()
     assert "there are" in error_of(runs_client, "/export", **body, layer=9)
+
+
+def test_model_is_drawn_stage_by_stage(runs_client: TestClient, runs: dict[str, Path]) -> None:
+    drawing = inspect(runs_client, "/model", run="gpt", text=TEXT)
+    stage = next(s for s in drawing["stages"] if s["path"] == "blocks.1.attention")
+    assert (stage["group"], stage["name"]) == ("layer 2", "attention")
+    assert (stage["num_tokens"], stage["width"], stage["size"]) == (len(TEXT), 8, [len(TEXT), 8])
+    heatmap = inspect(runs_client, "/stage", run="gpt", text=TEXT, stage=stage["path"])
+    task = load(runs["gpt"], LanguageModeling)
+    with torch.no_grad(), Trace(task.model) as trace:
+        task.model(torch.tensor([task.encode_with_spans(TEXT)[0]]))
+    numbers = np.frombuffer(base64.b64decode(heatmap["numbers"]), "<i2").reshape(len(TEXT), 8)
+    expected = trace["blocks.1.attention.output"][0].numpy()
+    unit = 10.0 ** -heatmap["decimals"]
+    np.testing.assert_allclose(numbers * unit, expected, rtol=0, atol=unit)
+    ablated = [{"part": "decoder", "layer": 2, "head": k} for k in (1, 2)]
+    body = {"run": "gpt", "text": TEXT, "ablated_heads": ablated}
+    bias = task.model.blocks[1].attention.output.bias.detach().numpy()
+    heatmap = inspect(runs_client, "/stage", stage=stage["path"], **body)
+    numbers = np.frombuffer(base64.b64decode(heatmap["numbers"]), "<i2").reshape(len(TEXT), 8)
+    unit = 10.0 ** -heatmap["decimals"]
+    np.testing.assert_allclose(numbers * unit, np.tile(bias, (len(TEXT), 1)), rtol=0, atol=unit)
+
+
+def test_unknown_stage_is_an_error(runs_client: TestClient) -> None:
+    message = error_of(runs_client, "/stage", run="gpt", text=TEXT, stage="blocks.1.atention")
+    assert "did you mean 'blocks.1.attention'" in message

@@ -8,6 +8,7 @@ from workings.problems.sheets.sheet_kinds import SHEET_KINDS
 from workings.web.problem_views import build_solution_view
 
 
+@pytest.mark.slow  # the tests of the routes open every kind of the menu
 @pytest.mark.parametrize("kind", SHEET_KINDS)
 def test_the_page_shows_every_kind(kind: str) -> None:
     (exercise,) = make_sheet(kind, SHEET_KINDS[kind].sizes[0], count=1, seed=1).exercises

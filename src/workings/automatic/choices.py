@@ -189,7 +189,8 @@ def choose_translator(statistics: PairStatistics, minutes: float, flops: float) 
     weights = encoder + layers * width * (8 * width + 2 * feed_forward) + width * vocab_size
     tokens = s.pairs * s.mean_words * 1.5  # subwords of a side
     seconds_per_epoch = tokens * TRANSFORMER_FLOPS * weights / flops
-    epochs = max(min(int(0.7 * 60 * minutes / seconds_per_epoch), 40), 1)
+    # Muon, embeddings and batches of short sentences take nearly as long as the products.
+    epochs = max(min(int(0.5 * 60 * minutes / seconds_per_epoch), 40), 1)
     is_repeated = epochs >= 20 and s.pairs < 50_000  # often enough to be learned by heart
     table = {
         "tokenizer": {

@@ -101,6 +101,11 @@ def plan_labeled_data(data: str, stated: Mapping[str, Any], seed: int = 0) -> La
     keys = {k: section[k] for k in ("text", "label", "skip_missing") if k in section}
     splits = load_dataset(data, validation=0.0, seed=seed, **keys)
     statistics = describe_examples(splits.train)
+    if statistics.classes == len(splits.train) > 2:
+        raise UserError(
+            f"{truncate(data, 300)}: every row has a label of its own: choose a column whose "
+            "values repeat with --data.label NAME"
+        )
     missing = _count_missing(data, total, splits)
     name = truncate(Path(data).name or data, 40)
     left_out = f"; {missing:,} rows without text or label left out" if missing else ""

@@ -8,7 +8,9 @@ import io
 import json
 import os
 import shutil
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,10 +21,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from workings import __version__
 from workings.errors import ErrorOnOtherRank, UserError, did_you_mean, install_hint, truncate
 from workings.io import existing_path, write_bytes
+from workings.languages import use_language
 
 if TYPE_CHECKING:
     from workings.decode import Sampling
     from workings.recipes import SearchConfig
+    from workings.render.picture_style import PictureStyle
+    from workings.render.pictures import Picture
 
     Search = TypeVar("Search", bound=SearchConfig)
 
@@ -33,6 +38,7 @@ VERBS = (
     "make",
     "grade",
     "serve",
+    "site",
     "recipes",
     "train",
     "resume",
@@ -49,6 +55,7 @@ VERBS = (
     "attention",
     "head",
     "work",
+    "gates",
     "gradients",
     "export",
     "import",
@@ -65,7 +72,8 @@ Sequence models, from RNN to Transformer, that show their workings.
 """
 
 RECIPE_HELP = "file (TOML) or name of a built-in recipe (`workings recipes` lists them)"
-FIGURE_FORMATS = ("text", "html", "svg", "png", "json")
+PICTURE_FORMATS = ("svg", "pdf", "png")
+FIGURE_FORMATS = ("text", "html", *PICTURE_FORMATS, "json")
 TEXT_SUFFIXES = ("", "txt")
 ZERO_WIDTH_JOINERS = "\u200c\u200d"
 TERMINATION_TIMEOUT = 10.0  # seconds; torchrun ends the other processes when one fails
@@ -96,7 +104,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         set_num_threads(arguments.threads)
         _import_plugins(arguments.plugin)
-        status: int = arguments.run(arguments)
+        with use_language(getattr(arguments, "language", None) or "en"), _ignore_sigusr1(argv[0]):
+            status: int = arguments.run(arguments)
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader (head, less) has closed the pipe; the status stays
@@ -113,6 +122,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.debug:
             raise
         return _report_error(error)
+
+
+@contextmanager
+def _ignore_sigusr1(verb: str) -> Iterator[None]:
+    """Ignore the signal to save before a training's first step and after its last one.
+
+    By default it would end the process; schedulers send it at any time.
+    """
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    if verb not in ("train", "resume") or not hasattr(signal, "SIGUSR1") or not is_main_thread:
+        yield
+        return
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def _check_verb(argv: Sequence[str]) -> None:
@@ -306,6 +332,48 @@ def check_show_options(arguments: argparse.Namespace, names: Sequence[str]) -> N
         raise UserError(f"{options[0]} needs --show")
 
 
+def add_picture_options(parser: argparse.ArgumentParser) -> None:
+    """Add --width, --font-size and --theme; `read_picture_options` reads them."""
+    group = parser.add_argument_group("pictures: .svg, .pdf and .png")
+    group.add_argument(
+        "--width",
+        metavar="W",
+        help="width: pixels, or a length like 12cm or 6in (default: fitting)",
+    )
+    group.add_argument(
+        "--font-size",
+        metavar="S",
+        help="size of labels: pixels, or a length like 9pt (default: 12)",
+    )
+    group.add_argument(
+        "--theme",
+        metavar="THEME",
+        help="light, dark or print, which is black on white (default: light; an .svg follows its "
+        "reader)",
+    )
+
+
+def find_picture_format(arguments: argparse.Namespace) -> str | None:
+    """Return the format of the picture to write: from --format or the suffix of --out."""
+    file_format = getattr(arguments, "format", None)
+    if file_format in (None, "text"):
+        file_format = _suffix(arguments.out)
+    return file_format if file_format in PICTURE_FORMATS else None
+
+
+def read_picture_options(arguments: argparse.Namespace) -> "PictureStyle":
+    """Return the style of the picture; check it and --out before a long computation."""
+    from workings.render.picture_style import PictureStyle
+
+    style = PictureStyle.parse(arguments.width, arguments.font_size, arguments.theme)
+    options = [n for n in ("width", "font_size", "theme") if getattr(arguments, n) is not None]
+    if options and find_picture_format(arguments) is None:
+        option = options[0].replace("_", "-")
+        raise UserError(f"--{option} needs a picture: --out FILE.svg, FILE.pdf or FILE.png")
+    check_parent_folder(arguments.out)
+    return style
+
+
 # -- shared by the commands: input and output ------------------------------------------------------
 
 
@@ -346,19 +414,25 @@ def to_single_line(text: str) -> str:
 def choose_format(file_format: str | None, out: str | None) -> str:
     """Return the output format: as given, or by the suffix of the file, or text."""
     if file_format is None:
-        suffix = Path(out or "").suffix.lower().removeprefix(".")
+        suffix = _suffix(out)
         if suffix not in (*FIGURE_FORMATS, *TEXT_SUFFIXES):
             suffixes = ", ".join(f".{name}" for name in FIGURE_FORMATS if name != "text")
             raise UserError(
                 f"--out {out}: unknown suffix: expected {suffixes} or .txt, or give --format"
             )
         file_format = suffix if suffix in FIGURE_FORMATS else "text"
-    if file_format == "png" and out is None:
-        raise UserError("--format png needs --out FILE")
+    if file_format in ("pdf", "png") and out is None:
+        raise UserError(f"--format {file_format} needs --out FILE")
     return file_format
 
 
-def write_result(result: Any, file_format: str | None, out: str | None) -> None:
+def _suffix(out: str | None) -> str:
+    return Path(out or "").suffix.lower().removeprefix(".")
+
+
+def write_result(
+    result: Any, file_format: str | None, out: str | None, style: "PictureStyle | None" = None
+) -> None:
     """Write a result in a format; None: by the suffix of the file, or text."""
     from workings.render import picture, text
 
@@ -375,8 +449,32 @@ def write_result(result: Any, file_format: str | None, out: str | None) -> None:
             out,
         )
     else:
-        drawn = picture(result)
-        write_output(drawn.svg() if file_format == "svg" else drawn.png(), out)
+        write_picture(picture(result), file_format, out, style)
+
+
+def write_picture(
+    picture: "Picture", file_format: str, out: str | None, style: "PictureStyle | None"
+) -> None:
+    """Write a picture; note text that is smaller than asked for, and characters without a font."""
+    from workings.render.picture_style import LABEL_SIZE
+
+    if style is not None:
+        picture = picture.styled(style)
+        size = style.font_size or LABEL_SIZE
+        if picture.font_size < 0.99 * size:
+            sys.stderr.write(
+                f"workings: note: the text has {picture.font_size:.1f} px instead of {size:.1f}: "
+                f"more needs a larger --width\n"
+            )
+    if file_format == "svg":
+        write_output(picture.svg(), out)
+        return
+    if missing := picture.missing_characters():
+        sys.stderr.write(
+            f"workings: note: no font of this system has {truncate(missing)}: "
+            "install one, such as Noto Sans, or write .svg\n"
+        )
+    write_output(picture.encode(file_format), out)
 
 
 def check_parent_folder(out: str | None) -> None:

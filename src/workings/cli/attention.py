@@ -5,6 +5,8 @@ import argparse
 from workings.cli import (
     FIGURE_FORMATS,
     add_layer_and_head_options,
+    add_picture_options,
+    read_picture_options,
     read_text_argument,
     write_result,
 )
@@ -23,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="output format (default: from the suffix of --out, or text)",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+    add_picture_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -30,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.interpret.attention import compute_attention_maps
     from workings.training.runs import load
 
+    style = read_picture_options(arguments)
     task, text = load(arguments.run_folder), read_text_argument(arguments.text)
     maps = compute_attention_maps(task, text, layers=arguments.layer, heads=arguments.head)
-    write_result(maps, arguments.format, arguments.out)
+    write_result(maps, arguments.format, arguments.out, style)
     return 0

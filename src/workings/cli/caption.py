@@ -7,8 +7,10 @@ from typing import Any
 from workings.cli import (
     FIGURE_FORMATS,
     add_layer_and_head_options,
+    add_picture_options,
     add_search_options,
     check_show_options,
+    read_picture_options,
     resolve_search,
     to_single_line,
     write_result,
@@ -38,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="format of --show (default: from the suffix of --out)",
     )
     parser.add_argument("--out", metavar="FILE", help="write the figure of --show to a file")
+    add_picture_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -52,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.training.runs import load
 
     check_show_options(arguments, ("layer", "head", "format", "out"))
+    style = read_picture_options(arguments)
     task = load(arguments.run_folder, Captioning)
     search, sampling = resolve_search(task.recipe.search, arguments)
     errors: list[str] = []
@@ -68,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
             attention = caption_attention(
                 task, pixels, candidates[0], name, layers=layers, heads=heads
             )
-            write_result(attention, arguments.format, arguments.out)
+            write_result(attention, arguments.format, arguments.out, style)
             continue
         for caption in candidates[: arguments.n_best or 1]:
             score = "" if arguments.n_best is None else f"{caption.score:.4f}\t"

@@ -5,7 +5,7 @@ Cells are chosen on one half of a text and scored on the other; see docs/cells.m
 
 import argparse
 
-from workings.cli import write_result
+from workings.cli import FIGURE_FORMATS, add_picture_options, read_picture_options, write_result
 
 HELP = "find cells (hidden units) that track quotes, comments, depth, …"
 
@@ -43,11 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=("text", "html", "json"),
-        default="text",
-        help="output format (default: text); json has the numbers without the text",
+        choices=FIGURE_FORMATS,
+        help="output format (default: from the suffix of --out, or text); json has the numbers "
+        "without the text",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+    add_picture_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -58,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.tasks.language_modeling import LanguageModeling
     from workings.training.runs import load
 
+    style = read_picture_options(arguments)
     task = load(arguments.run_folder, LanguageModeling)
     preceding_text, text = select_passage(task.recipe, arguments.text, arguments.characters)
     search = find_neurons(
@@ -69,5 +71,5 @@ def run(arguments: argparse.Namespace) -> int:
         top=arguments.top,
         window=task.recipe.data.context_length,
     )
-    write_result(search, arguments.format, arguments.out)
+    write_result(search, arguments.format, arguments.out, style)
     return 0

@@ -13,7 +13,7 @@ from workings.plain_text import escape_control
 
 if TYPE_CHECKING:
     from workings.problems import Problem, Report
-    from workings.problems.documents.reading import DocumentReport, ExampleReport
+    from workings.problems.documents.reports import DocumentReport, ExampleReport
 
 HELP = "check worked solutions"
 _NO_CLAIMS = "it claims no numbers: give those to check in a [claim] table"
@@ -74,6 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--full", action="store_true", help="show every step, even for several files"
+    )
+    parser.add_argument(
+        "--language",
+        default="en",
+        metavar="CODE",
+        help="language of the report: en, de, fr, vi or zh (default: en)",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
     parser.epilog = f"lectures: {', '.join(builtin_lectures())}"

@@ -5,7 +5,13 @@ Methods: occlusion (leave a token out), gradient × input and, if the model has 
 
 import argparse
 
-from workings.cli import read_text_argument, write_result
+from workings.cli import (
+    FIGURE_FORMATS,
+    add_picture_options,
+    read_picture_options,
+    read_text_argument,
+    write_result,
+)
 
 HELP = "attribute the prediction to input tokens"
 
@@ -22,11 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=("text", "html", "json"),
-        default="text",
-        help="output format (default: text)",
+        choices=FIGURE_FORMATS,
+        help="output format (default: from the suffix of --out, or text)",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+    add_picture_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -43,6 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
             f"{text} is a file: explain takes a text, or - for standard input; "
             f"workings predict {arguments.run_folder} {text} reads files"
         )
+    style = read_picture_options(arguments)
     task = load(arguments.run_folder, Classification)
-    write_result(explain(task, text, methods=arguments.method), arguments.format, arguments.out)
+    write_result(
+        explain(task, text, methods=arguments.method), arguments.format, arguments.out, style
+    )
     return 0

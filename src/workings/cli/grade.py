@@ -45,12 +45,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--policy", metavar="FILE", help="points and rules (default: policy.toml of the sheet)"
     )
     parser.add_argument(
+        "--language",
+        metavar="CODE",
+        help="language of the feedback: en, de, fr, vi or zh (default: that of the sheet)",
+    )
+    parser.add_argument(
         "--bom", action="store_true", help="begin CSV files with a byte order mark, for Excel"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Grade all readable answers; return 2 if some could not be read."""
+    from pathlib import Path
+
+    from workings.languages import use_language
+    from workings.problems.sheets.folder import read_sheet_language
+
+    if arguments.language is None:
+        arguments.language = read_sheet_language(Path(arguments.sheet))
+    with use_language(arguments.language):
+        return _grade(arguments)
+
+
+def _grade(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from workings.plain_text import escape_control

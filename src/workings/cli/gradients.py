@@ -6,7 +6,13 @@ of the recurrent matrices.
 
 import argparse
 
-from workings.cli import FIGURE_FORMATS, RECIPE_HELP, write_result
+from workings.cli import (
+    FIGURE_FORMATS,
+    RECIPE_HELP,
+    add_picture_options,
+    read_picture_options,
+    write_result,
+)
 
 HELP = "show gradient norms over time"
 CHANGES = True  # --section.key VALUE changes all recipes
@@ -30,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="output format (default: from the suffix of --out, or text)",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+    add_picture_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -38,8 +45,9 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.tasks.language_modeling import LanguageModeling
     from workings.training.runs import open_as
 
+    style = read_picture_options(arguments)
     tasks = {name: open_as(LanguageModeling, name, arguments.changes) for name in arguments.models}
     write_result(
-        measure_gradients(tasks, max_lag=arguments.max_lag), arguments.format, arguments.out
+        measure_gradients(tasks, max_lag=arguments.max_lag), arguments.format, arguments.out, style
     )
     return 0

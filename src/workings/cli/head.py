@@ -6,7 +6,14 @@ computes.
 
 import argparse
 
-from workings.cli import read_text_argument, write_output, write_result
+from workings.cli import (
+    FIGURE_FORMATS,
+    add_picture_options,
+    read_picture_options,
+    read_text_argument,
+    write_output,
+    write_result,
+)
 
 HELP = "show an attention head as a worked problem"
 
@@ -53,10 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=("text", "html", "json"),
+        choices=FIGURE_FORMATS,
         help="output format (default: from the suffix of --out, or text)",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+    add_picture_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -65,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.interpret.heads import read_head
     from workings.training.runs import load
 
+    style = read_picture_options(arguments)
     cell = None if arguments.cell is None else parse_cell(arguments.cell)
     task, text = load(arguments.run_folder), read_text_argument(arguments.text)
     head = read_head(
@@ -81,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.problem is not None:
         write_output(head.to_file(), arguments.problem)
     if cell is not None:
-        write_result(head.cell(*cell), arguments.format, arguments.out)
+        write_result(head.cell(*cell), arguments.format, arguments.out, style)
     elif arguments.problem is None or arguments.out is not None:
-        write_result(head, arguments.format, arguments.out)
+        write_result(head, arguments.format, arguments.out, style)
     return 0

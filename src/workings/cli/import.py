@@ -1,7 +1,7 @@
 """Import a model in Hugging Face's format as a run.
 
 Language models (GPT-2, GPT-NeoX, Llama), classifiers (BERT, DistilBERT) and translators (Marian,
-Pegasus).
+Pegasus, M2M100, NLLB). For one of many languages, `--source` and `--target` choose two.
 """
 
 import argparse
@@ -14,6 +14,8 @@ HELP = "import a model from Hugging Face's format"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("folder", metavar="FOLDER", help="folder written by save_pretrained")
+    parser.add_argument("--source", metavar="LANGUAGE", help="language that is translated from")
+    parser.add_argument("--target", metavar="LANGUAGE", help="language that is translated into")
     parser.add_argument("--out", required=True, metavar="RUN", help="new folder for the run")
 
 
@@ -25,7 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.interop.conversion import import_model
     from workings.plain_text import escape_control
 
-    import_model(Path(arguments.folder), Path(arguments.out))
+    languages = arguments.source, arguments.target
+    import_model(Path(arguments.folder), Path(arguments.out), languages)
     sys.stdout.write(
         escape_control(f"{arguments.out}: a run, imported from {arguments.folder}") + "\n"
     )

@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 HELP = "make a problem sheet with its answer key"
 # The registry of sheets needs numpy, which --help does not import.
 _KINDS = {
-    "attention": "self, masked, cross, multi-head, additive, block",
+    "attention": "self, masked, cross, multi-head, exponentials, rope, grouped, additive, block,"
+    " decoder_block",
     "layers": "positions, layer_norm, feed_forward, rms_norm",
     "convolution": "conv1d, batch_norm",
     "counting": "layers, cost, kv_cache",
     "decoding": "sampling, sentence, beam_search",
     "scores of texts": "bleu, rouge_l, edit_distance",
-    "language models": "embedding, lm_head",
-    "recurrent networks": "rnn, rnn_output, lstm, gru",
+    "language models": "embedding, softmax, lm_head",
+    "recurrent networks": "rnn, rnn_output, lstm, gru, bidirectional_rnn, bidirectional_lstm,"
+    " bidirectional_gru, encoder_decoder, encoder_decoder_attention",
     "losses and gradients": "cross_entropy, label_smoothing, softmax_jacobian, linear_gradient,"
     " mlp_gradient, layer_norm_gradient, attention_gradient, rnn_gradient, rnn_jacobian,"
     " lstm_gradient, momentum_step, adam_step",
@@ -100,6 +102,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="rows",
         metavar="rows|columns",
         help="whether tokens are rows or columns (default: rows)",
+    )
+    parser.add_argument(
+        "--language",
+        default="en",
+        metavar="CODE",
+        help="language of the sheet: en, de, fr, vi or zh (default: en)",
     )
     for name, text in _SIZE_OPTIONS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=text)

@@ -2,7 +2,14 @@
 
 import argparse
 
-from workings.cli import FIGURE_FORMATS, check_parent_folder, choose_format, write_result
+from workings.cli import (
+    FIGURE_FORMATS,
+    add_picture_options,
+    check_parent_folder,
+    choose_format,
+    read_picture_options,
+    write_result,
+)
 
 HELP = "score translators on the same sentences"
 
@@ -23,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="output format (default: from the suffix of --out, or text)",
     )
     parser.add_argument("--out", metavar="FILE", help="also write the result to a file")
+    add_picture_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -31,11 +39,12 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.tasks.translation import Translation
     from workings.training.runs import load_by_name
 
+    style = read_picture_options(arguments)
     check_parent_folder(arguments.out)
     file_format = choose_format(arguments.format, arguments.out)
     tasks = load_by_name(arguments.runs, Translation)
     comparison = compare_translators(tasks, arguments.data)
-    write_result(comparison, file_format, arguments.out)
+    write_result(comparison, file_format, arguments.out, style)
     if arguments.out is not None:
         write_result(comparison, "text", None)
     return 0

@@ -4,10 +4,19 @@ import argparse
 from typing import TYPE_CHECKING
 
 from workings.builtin import builtin_lectures
-from workings.cli import supports_color, terminal_width, write_output
+from workings.cli import (
+    add_picture_options,
+    find_picture_format,
+    read_picture_options,
+    supports_color,
+    terminal_width,
+    write_output,
+    write_picture,
+)
 
 if TYPE_CHECKING:
     from workings.problems import Problem
+    from workings.render.picture_style import PictureStyle
 
 HELP = "solve a problem step by step"
 
@@ -34,9 +43,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tree",
         action="store_true",
-        help="draw the tree of a beam search; with --out, as .svg or .png",
+        help="draw the tree of a beam search",
     )
-    parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+    parser.add_argument(
+        "--language",
+        default="en",
+        metavar="CODE",
+        help="language of the solution: en, de, fr, vi or zh (default: en)",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="write to a file instead of the terminal; .svg, .pdf and .png: a picture of all steps",
+    )
+    add_picture_options(parser)
     parser.epilog = f"lectures: {', '.join(builtin_lectures())}"
 
 
@@ -46,9 +66,15 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.problems import Problem
     from workings.problems.notation import LatexNotation, MathMLNotation, TextNotation
 
+    picture_format = find_picture_format(arguments)
+    style = read_picture_options(arguments)
+    if picture_format and (arguments.cell is not None or arguments.format != "text"):
+        raise UserError(f"--out {arguments.out} is a picture: it excludes --cell and --format")
     solution = Problem.load(arguments.file).solve(arguments.decimals)
     if arguments.tree:
-        _draw_tree(solution.problem, arguments)
+        _draw_tree(solution.problem, arguments, picture_format, style)
+    elif picture_format:
+        write_picture(solution.picture(), picture_format, arguments.out, style)
     elif arguments.cell is not None:
         step, row, column = parse_cell(arguments.cell)
         if arguments.format == "json":
@@ -72,16 +98,21 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _draw_tree(problem: "Problem", arguments: argparse.Namespace) -> None:
+def _draw_tree(
+    problem: "Problem",
+    arguments: argparse.Namespace,
+    picture_format: str | None,
+    style: "PictureStyle",
+) -> None:
     """Print the tree of a search, or save it as a picture."""
     from workings.errors import UserError
     from workings.problems.search_tree import build_search_tree
 
     if arguments.cell is not None or arguments.format != "text":
-        raise UserError("--tree draws text, .svg or .png: it excludes --cell and --format")
+        raise UserError("--tree draws text or a picture: it excludes --cell and --format")
     tree = build_search_tree(problem)
-    if arguments.out is not None and arguments.out.endswith((".svg", ".png")):
-        tree.picture().save(arguments.out)
+    if picture_format:
+        write_picture(tree.picture(), picture_format, arguments.out, style)
         return
     color = arguments.out is None and supports_color()
     write_output(tree.text(width=terminal_width(), color=color), arguments.out)

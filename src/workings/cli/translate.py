@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 from workings.cli import (
     FIGURE_FORMATS,
     add_layer_and_head_options,
+    add_picture_options,
     add_search_options,
     check_not_folder,
     check_show_options,
+    read_picture_options,
     resolve_search,
     to_single_line,
     write_result,
 )
 
 if TYPE_CHECKING:
+    from workings.render.picture_style import PictureStyle
     from workings.tasks.base import Generation
     from workings.tasks.translation import Translation
 
@@ -47,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="format of --show (default: from the suffix of --out)",
     )
     parser.add_argument("--out", metavar="FILE", help="write the alignment to a file")
+    add_picture_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.training.runs import load
 
     check_show_options(arguments, ("words", "layer", "head", "format", "out"))
+    style = read_picture_options(arguments)
     task = load(arguments.run_folder, Translation)
     search, sampling = resolve_search(task.recipe.search, arguments)
     beam_search = AcceleratedBeamSearch(task.model, num_best=arguments.n_best or 1)
@@ -81,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
             try:
                 task.check_single_sentence(source)
                 (candidates,) = task.translate([source], search, sampling, beam_search)
-                _show_alignment(task, source, candidates[0], arguments)
+                _show_alignment(task, source, candidates[0], arguments, style)
             except UserError as error:  # the prompt continues with the next sentence
                 if not is_interactive:
                     raise
@@ -132,7 +137,11 @@ def _read_single_sentence(texts: list[str], suffixes: Sequence[str]) -> list[str
 
 
 def _show_alignment(
-    task: "Translation", source: str, target: "Generation", arguments: argparse.Namespace
+    task: "Translation",
+    source: str,
+    target: "Generation",
+    arguments: argparse.Namespace,
+    style: "PictureStyle",
 ) -> None:
     import sys
 
@@ -146,7 +155,7 @@ def _show_alignment(
         heads=arguments.head,
         whole_words=arguments.words,
     )
-    write_result(alignment, arguments.format, arguments.out)
+    write_result(alignment, arguments.format, arguments.out, style)
     if arguments.out is not None:
         sys.stdout.write(to_single_line(target.text) + "\n")
 

@@ -3,19 +3,26 @@
 --at names the part; layers, units, tokens, rows and columns are counted from 1, and a token that is
 left out is the last:
 
-neuron,LAYER,UNIT,TOKEN (a neuron of a feed-forward layer); norm,NUMBER,TOKEN (a layer norm);
-cell,LAYER,TIME (a cell of an LSTM or RNN at one time step); gradient,LAYER,ROW,COLUMN (the gradient
-of the loss with respect to one weight of a linear layer, by its name); beam,STEP,BEAMS (one step of
-a beam search).
+neuron,LAYER,UNIT,TOKEN (a neuron of a feed-forward layer); norm,NUMBER,TOKEN (a layer norm or
+RMSNorm); cell,LAYER,TIME (a cell of an LSTM, GRU or RNN at one time step);
+gradient,LAYER,ROW,COLUMN (the gradient of the loss with respect to one weight of a linear layer, by
+its name); beam,STEP,BEAMS (one step of a beam search).
 
 For attention heads, see `workings head`.
 """
 
 import argparse
 
-from workings.cli import read_text_argument, write_output, write_result
+from workings.cli import (
+    FIGURE_FORMATS,
+    add_picture_options,
+    read_picture_options,
+    read_text_argument,
+    write_output,
+    write_result,
+)
 
-HELP = "show a neuron, norm, LSTM cell, gradient or beam step as a worked problem"
+HELP = "show a neuron, norm, recurrent cell, gradient or beam step as a worked problem"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,10 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=("text", "html", "json"),
+        choices=FIGURE_FORMATS,
         help="output format (default: from the suffix of --out, or text)",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+    add_picture_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -65,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.interpret.worked_parts import work_part
     from workings.training.runs import load
 
+    style = read_picture_options(arguments)
     cell = None if arguments.cell is None else parse_cell(arguments.cell)
     part = work_part(
         load(arguments.run_folder),
@@ -77,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.problem is not None:
         write_output(part.to_file(), arguments.problem)
     if cell is not None:
-        write_result(part.cell(*cell), arguments.format, arguments.out)
+        write_result(part.cell(*cell), arguments.format, arguments.out, style)
     elif arguments.problem is None or arguments.out is not None:
-        write_result(part, arguments.format, arguments.out)
+        write_result(part, arguments.format, arguments.out, style)
     return 0

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from workings.display import Renderable
+from workings.errors import UserError
 from workings.plain_text import escape_control, wrap_to_columns
 from workings.render import register
 from workings.render.chart import Series, line_chart
@@ -45,6 +46,13 @@ class Finding(Renderable):
     figure: Picture
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+
+    def panel(self, number: int) -> Picture:
+        """Return one panel of the figure, from 1."""
+        panels = self.figure.panels or [self.figure]
+        if not 1 <= number <= len(panels):
+            raise UserError(f"panel {number}: the figure has {len(panels)}")
+        return panels[number - 1]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as data for JSON."""

@@ -4,26 +4,30 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
 
 from workings.config import to_table, to_toml
 from workings.data.tokenizers.base import Tokenizer, TokenizerPair, get_stop_id
+from workings.data.tokenizers.multilingual import MultilingualTokenizer
 from workings.data.tokenizers.words import WordTokenizer
 from workings.errors import UserError, did_you_mean
 from workings.interop.bert import LAYOUTS as BERT_LAYOUTS
 from workings.interop.bert import write_bert
 from workings.interop.ctranslate2 import convert_language_model, convert_translator
-from workings.interop.huggingface import CONFIG_FILE, read_config
+from workings.interop.huggingface import read_config
 from workings.interop.language_models import DEFAULT_MAX_POSITIONS, write_language_model
 from workings.interop.language_models import LAYOUTS as LANGUAGE_LAYOUTS
 from workings.interop.marian import (
     EOS_ID,
     HF_MAX_POSITIONS,
+    IMPORT_LAYOUTS,
     LAYOUTS,
+    MULTILINGUAL_EXPORT_REFUSAL,
     SUPPRESSED_LOGIT_BIAS,
+    get_layout,
     read_translator,
     write_translator,
 )
@@ -57,6 +61,8 @@ from workings.tasks.classification import MULTI_LABEL_EXPORT_REFUSAL
 from workings.tasks.translation import Translation
 from workings.training.environment import collect_environment
 
+Languages: TypeAlias = tuple[str | None, str | None]
+
 EXPORT_FORMATS = ("ctranslate2", "onnx", *LANGUAGE_LAYOUTS)
 TRANSLATOR_EXPORT_FORMATS = ("ctranslate2", "onnx", *LAYOUTS)
 MAX_TARGET_TOKENS = 512
@@ -72,10 +78,6 @@ _SEARCH_NOTE = (
     "as `workings translate --length-penalty 0` does"
 )
 _CONTEXT_NOTE = "it was trained on texts of {:,} tokens; longer ones it has never seen"
-_M2M100_REFUSAL = (
-    "an M2M100 or NLLB cannot be imported: its positions have other frequencies than ours, and "
-    "each sentence begins with a language token: expected a Marian, one for each pair of languages"
-)
 _UNKNOWN_NOTE = "unknown words are left out; `workings translate` copies them from the source"
 _TRANSLATOR_USAGE = """\
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -247,6 +249,8 @@ def export_translator(
 ) -> list[str]:
     """Write a translator into a new folder in another format; return notes for the user."""
     _check_format(target_format, TRANSLATOR_EXPORT_FORMATS, "translator")
+    if isinstance(tokenizers.target, MultilingualTokenizer):
+        raise UserError(MULTILINGUAL_EXPORT_REFUSAL)
     is_hugging_face = target_format in LAYOUTS
     with _create_folder(folder) as part:
         if target_format == "onnx":
@@ -356,33 +360,36 @@ def _write_translator_tokenizers(
     return [*notes, _UNKNOWN_NOTE] if isinstance(tokenizers.target, WordTokenizer) else notes
 
 
-def import_model(folder: Path, run_folder: Path) -> None:
-    """Make a run of a GPT-2 or a Marian in Hugging Face's format, as if it were trained here."""
-    task = read_model(folder)
+def import_model(folder: Path, run_folder: Path, languages: Languages = (None, None)) -> None:
+    """Make a run of a model in Hugging Face's format, as if it were trained here.
+
+    `languages` are source and target of a translator: a choice, if it has many.
+    """
+    task = read_model(folder, languages)
     with _create_folder(run_folder) as part:
         task.save(part)
         _write_run(part, task)
 
 
-def read_model(folder: Path) -> Task:
+def read_model(folder: Path, languages: Languages = (None, None)) -> Task:
     """Read a model in Hugging Face's format: a language model, a classifier or a translator."""
     config = read_config(folder)
-    if config.get("model_type") == "m2m_100":
-        raise UserError(f"{folder / CONFIG_FILE}: {_M2M100_REFUSAL}")
-    if config.get("model_type") in LAYOUTS:
-        return _read_translator(folder, config)
+    if config.get("model_type") in IMPORT_LAYOUTS:
+        return _read_translator(folder, config, languages)
+    if any(languages):
+        raise UserError(f"{folder}: --source and --target are for translators")
     if config.get("model_type") in BERT_LAYOUTS:
         return read_classification_task(folder, config)
     return read_language_task(folder, config)
 
 
-def _read_translator(folder: Path, config: dict[str, Any]) -> Translation:
-    vocabularies = read_vocabularies(folder, config)
+def _read_translator(folder: Path, config: dict[str, Any], languages: Languages) -> Translation:
+    vocabularies = read_vocabularies(folder, config, languages)
     marian = read_translator(folder, config, vocabularies.unk_id)
     tokenizers = vocabularies.build_tokenizers(marian.source_order, marian.target_order)
     if marian.is_renumbered:  # Marian's own bias does not suppress our special tokens
         with torch.no_grad():
-            marian.model.head.bias[[PAD, START]] = SUPPRESSED_LOGIT_BIAS
+            marian.model.head.bias[list(get_layout(config).suppressed_ids)] = SUPPRESSED_LOGIT_BIAS
     source, target = vocabularies.languages
     recipe = TranslationRecipe(
         title=folder.resolve().name,

@@ -264,7 +264,9 @@ def set_linear(layer: Any, linear: nn.Linear) -> None:
 
 def set_sinusoids(encodings: Any, positions: SinusoidalPositions) -> None:
     """Write our sinusoids as a table: CTranslate2's have all sines before all cosines."""
-    encodings.encodings = sinusoids(MAX_SINUSOIDAL_POSITIONS, positions.width, base=positions.base)
+    count = MAX_SINUSOIDAL_POSITIONS + positions.first
+    table = sinusoids(count, positions.width, base=positions.base)
+    encodings.encodings = table[positions.first :]
 
 
 def to_cpu_float(weight: Tensor) -> Tensor:
@@ -592,6 +594,8 @@ class AcceleratedBeamSearch:
         """Return True if the engine is installed, has enough positions, and no trace is open."""
         model = self.model
         if not isinstance(model, TransformerTranslator) or not _can_accelerate(model):
+            return False
+        if model.forced_first_id is not None:
             return False
         has_beams = beams >= 1 and 2 * beams <= model.target_embedding.num_embeddings
         has_sources = int(source.lengths.min()) > 1  # the engine skips a source of only its end

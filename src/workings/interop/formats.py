@@ -12,7 +12,7 @@ from workings.interop.graphs import check_graph
 from workings.interop.language_models import LAYOUTS as LANGUAGE_LAYOUTS
 from workings.interop.language_models import check_language_model
 from workings.interop.marian import LAYOUTS as TRANSLATOR_LAYOUTS
-from workings.interop.marian import build_config
+from workings.interop.marian import MULTILINGUAL_EXPORT_REFUSAL, build_config
 from workings.models.classifiers import build_classifier
 from workings.models.language import TransformerLM, build_language_model
 from workings.models.translation import TransformerTranslator, build_translator
@@ -33,6 +33,9 @@ def check_formats(recipe: Recipe) -> dict[str, str]:
 model.norm = "post", or --to pegasus', 'pegasus': ''}
     """
     if isinstance(recipe, TranslationRecipe):
+        if _is_multilingual(recipe):
+            formats = ("onnx", "ctranslate2", *TRANSLATOR_LAYOUTS)
+            return dict.fromkeys(formats, MULTILINGUAL_EXPORT_REFUSAL)
         return _check_onnx(recipe) | _check_translator(recipe)
     if isinstance(recipe, LanguageRecipe):
         return _check_onnx(recipe) | _check_language_model(recipe)
@@ -41,6 +44,12 @@ model.norm = "post", or --to pegasus', 'pegasus': ''}
     if recipe.task == "caption":
         return _check_onnx(recipe) | {"other formats": CAPTIONER_EXPORT_REFUSAL}
     return {}
+
+
+def _is_multilingual(recipe: TranslationRecipe) -> bool:
+    """Return True if a run goes on from an imported M2M100 or NLLB."""
+    is_imported = recipe.tokenizer.kind == "pretrained"
+    return is_imported and recipe.model.settings().get("positions") == "fairseq"
 
 
 def _check_onnx(recipe: Recipe) -> dict[str, str]:

@@ -168,3 +168,17 @@ def parse_merge(merge: object, path: Path) -> tuple[str, str]:
     if not isinstance(parts, list) or len(parts) != 2 or not all(isinstance(p, str) for p in parts):
         raise UserError(f"{path}: {truncate(safe_repr(merge))} is not a merge of two tokens")
     return parts[0], parts[1]
+
+
+def read_token_ids(path: Path) -> dict[str, int]:
+    """Read a `vocab.json`: an id for each token."""
+    return check_token_ids(read_json_object(path, MAX_JSON_BYTES), path)
+
+
+def check_token_ids(table: dict[str, Any], path: Path) -> dict[str, int]:
+    """Return the ids of a file's tokens; raise UserError unless each token has one of its own."""
+    if any(type(n) is not int or n < 0 for n in table.values()):
+        raise UserError(f"{path}: expected an id of at least 0 for each token")
+    if len(set(table.values())) != len(table):
+        raise UserError(f"{path}: two tokens have the same id")
+    return table

@@ -1,14 +1,14 @@
-"""Marian (OPUS-MT) and Pegasus in Hugging Face's format, read and written.
+"""Marian (OPUS-MT) and Pegasus in Hugging Face's format, read and written; M2M100 (NLLB), read.
 
 Marian is our Transformer translator with normalization after each layer, Pegasus the one with
 normalization before it. Names of tensors differ, and queries, keys and values have a matrix each.
 The sinusoidal positions are the same features in another order: all sines before all cosines, where
-ours alternate. Tokens may have other ids, too. (M2M100 and NLLB normalize before each layer as
-well, but their positions have other frequencies.)
+ours alternate. Tokens may have other ids, too. M2M100 is a Pegasus whose positions have other
+frequencies, and whose texts begin with a token of their language; a translation's is forced.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,8 +29,9 @@ from workings.interop.huggingface import (
     write_json,
 )
 from workings.interop.weights import find_weights_file, read_weights
-from workings.layers.positions import SinusoidalPositions, sinusoids
+from workings.layers.positions import sinusoids
 from workings.layers.transformer import EncoderBlock, NormPlacement
+from workings.models.seq2seq import build_positions
 from workings.models.translation import (
     PAD,
     START,
@@ -39,6 +40,7 @@ from workings.models.translation import (
     build_translator,
 )
 from workings.modules import meta_device
+from workings.recipes import TranslatorPositions
 from workings.storage import export_tensors
 
 EOS_ID = 3  # in all our tokenizers for translation
@@ -59,6 +61,11 @@ class Layout:
     norm: NormPlacement
     required_settings: Mapping[str, Any]
     """Other values of these settings would be another function."""
+    positions: TranslatorPositions = "sinusoidal"
+    default_settings: Mapping[str, Any] = field(default_factory=dict)
+    """Values of settings that a config does not state, where they are not Marian's."""
+    suppressed_ids: tuple[int, ...] = (PAD, START)
+    """Ids of ours that are never generated if the file's tokens had others."""
 
 
 LAYOUTS = {
@@ -82,6 +89,30 @@ LAYOUTS = {
         {"model_type": "pegasus", "scale_embedding": True},
     ),
 }
+"""The layouts that are read and written."""
+M2M100 = "m2m_100"
+IMPORT_LAYOUTS = LAYOUTS | {
+    M2M100: Layout(
+        "M2M100",
+        "M2M100ForConditionalGeneration",
+        "pre",
+        # Positions are counted from the id after the padding's.
+        {"model_type": M2M100, "scale_embedding": True, "pad_token_id": 1},
+        "fairseq",
+        {
+            "vocab_size": 128112,
+            "scale_embedding": True,
+            "activation_function": "relu",
+            "eos_token_id": 2,
+            "decoder_start_token_id": 2,
+            "pad_token_id": 1,
+        },
+        suppressed_ids=(START,),  # a copy of the end token, with which its decoder starts
+    )
+}
+MULTILINGUAL_EXPORT_REFUSAL = (
+    "an M2M100 or NLLB is imported only: no other layout has its language tokens and positions"
+)
 _DEFAULT_SETTINGS = {"scale_embedding": False}  # of the others the required value is the default
 _DEFAULT_SIZES = {
     "vocab_size": 58101,
@@ -125,6 +156,8 @@ def read_translator(folder: Path, config: Mapping[str, Any], unk_id: int = 1) ->
 
     `unk_id` is the file's id of the unknown token, which only the vocabulary states.
     """
+    layout = get_layout(config)
+    config = {**layout.default_settings, **config}
     table, vocab_sizes = convert_config(config)
     path = find_weights_file(folder)
     tensors = _drop_duplicates(read_weights(path), table)
@@ -137,7 +170,7 @@ def read_translator(folder: Path, config: Mapping[str, Any], unk_id: int = 1) ->
     with meta_device():  # no memory is allocated before all shapes match
         model = build_translator(table, len(source_order), len(target_order))
     assert isinstance(model, TransformerTranslator)
-    mappings, layout = list(_map_tensors(table)), get_layout(config)
+    mappings = list(_map_tensors(table))
     check_tensor_names(tensors, (name for m in mappings for name in m.hf_names), layout.title, path)
     parameters = model.state_dict()
     features = feature_order(table["d_model"])
@@ -153,7 +186,7 @@ def read_translator(folder: Path, config: Mapping[str, Any], unk_id: int = 1) ->
     if "head.bias" in parameters:
         weights["head.bias"] = nn.Parameter(bias.float()[target_order])
     model.load_state_dict(weights, assign=True)
-    model.positions = SinusoidalPositions(table["d_model"])
+    model.positions = build_positions(table["positions"], table["d_model"])
     return ImportedTranslator(model.eval(), table, source_order, target_order)
 
 
@@ -183,12 +216,12 @@ def write_translator(model: Translator, folder: Path, layout_name: str = "marian
 def get_layout(config: Mapping[str, Any]) -> Layout:
     """Return the layout of a config; raise UserError if there is none for its `model_type`."""
     model_type = config.get("model_type", "marian")
-    if model_type not in LAYOUTS:
+    if model_type not in IMPORT_LAYOUTS:
         raise UserError(
             f"{CONFIG_FILE}: model_type = {safe_repr(model_type)} is not supported: "
-            f"{did_you_mean(str(model_type), LAYOUTS)}"
+            f"{did_you_mean(str(model_type), IMPORT_LAYOUTS)}"
         )
-    return LAYOUTS[model_type]
+    return IMPORT_LAYOUTS[model_type]
 
 
 def convert_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[int, int]]:
@@ -200,6 +233,7 @@ def convert_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[int
     (64, 'silu', (58101, 58101))
     """
     layout = get_layout(config)
+    config = {**layout.default_settings, **config}
     check_settings(config, layout.required_settings, _DEFAULT_SETTINGS)
     sizes = {
         key: check_size(key, config.get(key, default)) for key, default in _DEFAULT_SIZES.items()
@@ -223,6 +257,7 @@ def convert_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[int
         "heads": sizes["encoder_attention_heads"],
         "d_ff": sizes["encoder_ffn_dim"],
         "norm": layout.norm,
+        "positions": layout.positions,
         "activation": read_activation(config, "gelu", _ACTIVATIONS),
         # Hugging Face shares the embeddings only if the head is tied.
         "share_embeddings": is_shared and is_tied,
@@ -242,7 +277,7 @@ def feature_order(width: int) -> Int[Tensor, " width"]:
 
 
 def _token_order(size: int, config: Mapping[str, Any], unk_id: int) -> list[int]:
-    """Return Marian's id of each of our ids: special tokens first (padding may also be start)."""
+    """Return Marian's id of each of our ids: special tokens first (start may be another's copy)."""
     pad = config.get("pad_token_id", size - 1)
     eos = config.get("eos_token_id", 0)
     start = config.get("decoder_start_token_id", pad)
@@ -252,9 +287,9 @@ def _token_order(size: int, config: Mapping[str, Any], unk_id: int) -> list[int]
             raise UserError(
                 f"{CONFIG_FILE}: token id {safe_repr(token_id)} is out of range: 0 to {size - 1:,}"
             )
-    if len({start, unk_id, eos}) < 3:
+    if unk_id in (start, eos):
         raise UserError(
-            f"{CONFIG_FILE}: decoder_start_token_id, eos_token_id and the unknown token must differ"
+            f"{CONFIG_FILE}: the start token or eos_token_id and the unknown token must differ"
         )
     others = sorted(set(range(size)) - set(specials))
     return [*specials, *others]
@@ -275,6 +310,8 @@ def build_config(model: Translator, layout_name: str) -> dict[str, Any]:
             f"{layout.title} normalizes {'after' if layout.norm == 'post' else 'before'} each layer"
             f': expected model.norm = "{layout.norm}", or --to {fitting}'
         )
+    if model.positions.first:
+        raise UserError(f"{layout.title} has no fairseq positions: expected sinusoidal ones")
     source, target = model.source_embedding, model.target_embedding
     is_tied = model.head.weight is target.weight
     vocabulary = {"vocab_size": source.num_embeddings}
@@ -360,7 +397,7 @@ def _tied_names(table: Mapping[str, Any]) -> list[str]:
 
 def _drop_duplicates(tensors: Mapping[str, Tensor], table: Mapping[str, Any]) -> dict[str, Tensor]:
     """Return each tensor once: files may have copies of shared ones, and the positions."""
-    unique = {n: t for n, t in tensors.items() if not n.endswith("embed_positions.weight")}
+    unique = {n: t for n, t in tensors.items() if ".embed_positions.weight" not in n}
     if table["tie_embeddings"]:
         unique.pop("lm_head.weight", None)
     names = [f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")]

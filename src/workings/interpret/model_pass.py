@@ -144,7 +144,7 @@ def _plan_translator(task: Translation, text: str, target: str | None = None) ->
     ids = (
         list(task.translate_one(text).tokens)
         if target is None
-        else tokenizers.target.encode(tokenizers.normalize_case(target))
+        else tokenizers.encode_target(target)
     )
     source = collate_sources([tokenizers.encode_source(text)], task.model)
     inputs = torch.tensor([[START, *ids]], device=task.device)
@@ -155,6 +155,7 @@ def _plan_translator(task: Translation, text: str, target: str | None = None) ->
         return loss
 
     pieces = tokenizers.source.split_pieces(tokenizers.normalize_case(text))
+    pieces = tokenizers.source.add_prefix_pieces(pieces)
     names = [*tokenizers.source.label_pieces(pieces), EOS_TOKEN]
     outputs = [BOS_TOKEN, *(tokenizers.target.id_to_token(k) for k in ids)]
     target_tokenizer = tokenizers.target

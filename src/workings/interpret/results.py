@@ -472,6 +472,46 @@ class NeuronSearch(Renderable):
         }
 
 
+# -- gates -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GateSignal:
+    """A gate or state of some units of a recurrent layer, over time."""
+
+    name: str
+    is_signed: bool
+    """False for gates, which lie between 0 and 1"""
+    values: list[list[float]]
+    """one row per unit, one column per token"""
+
+
+@dataclass(frozen=True)
+class GateActivations(Renderable):
+    """The gates and states of a recurrent layer at each token of a text."""
+
+    layer: str
+    num_units: int
+    """of the layer"""
+    tokens: list[str]
+    units: list[int]
+    """indices of those that are listed, from 0"""
+    signals: list[GateSignal]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the activations as a dictionary for JSON; units count from 1."""
+        return {
+            "layer": self.layer,
+            "num_units": self.num_units,
+            "tokens": self.tokens,
+            "units": [unit + 1 for unit in self.units],
+            "signals": {
+                signal.name: [[round(v, 6) for v in row] for row in signal.values]
+                for signal in self.signals
+            },
+        }
+
+
 # -- gradients ---------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from workings.interpret.beam_steps import work_beam_step
 from workings.interpret.model_pass import ModelPass, plan_pass
 from workings.interpret.model_problem import Matrix, ModelProblem, build_problem
 from workings.layers.recurrent import RecurrentLayer
-from workings.layers.transformer import FeedForward, LayerNorm
+from workings.layers.transformer import FeedForward, LayerNorm, RMSNorm
 from workings.problems.ops import ACTIVATIONS
 from workings.tasks.base import Task
 
@@ -33,8 +33,10 @@ _CELL_TAPS = {
         "c": "cell",
         "h": "hidden",
     },
+    "gru": {"z": "update", "r": "reset", "n": "candidate", "h": "hidden"},
     "rnn": {"h": "hidden"},
 }
+_GRU_CONVENTIONS = {"gates": "rzn", "update": "state", "reset": "after"}  # of torch
 
 
 def work_part(
@@ -129,8 +131,6 @@ def work_neuron(model_pass: ModelPass, *arguments: str) -> ModelProblem:
     path, module = _choose(
         _find_modules(model_pass.model, FeedForward), layer, "feed-forward layer"
     )
-    if module.gate is not None:
-        raise UserError(f"{path} is gated: expected a feed-forward layer without a gate")
     if module.activation not in ACTIVATIONS:
         known = [name for name in ACTIVATIONS if name != "none"]
         raise UserError(
@@ -146,11 +146,17 @@ def work_neuron(model_pass: ModelPass, *arguments: str) -> ModelProblem:
     }
     if module.inner.bias is not None:
         given["b_1"] = to_numpy(module.inner.bias[k : k + 1].unsqueeze(0))
+    taps = ["hidden", "activated"]
+    if module.gate is not None:
+        taps.append("gate")
+        given["W_3"] = to_numpy(module.gate.weight[k : k + 1].T)
+        if module.gate.bias is not None:
+            given["b_3"] = to_numpy(module.gate.bias[k : k + 1].unsqueeze(0))
     model_steps = {
         step: _select_position(
             _to_rows(recorded.trace.steps(f"{path}.{step}"))[:, k : k + 1], token, model_pass
         )[0]
-        for step in ("hidden", "activated")
+        for step in taps
     }
     return _build(
         f"Neuron {k + 1} of {path} at “{name}”",
@@ -162,37 +168,41 @@ def work_neuron(model_pass: ModelPass, *arguments: str) -> ModelProblem:
 
 
 def work_norm(model_pass: ModelPass, *arguments: str) -> ModelProblem:
-    """Return a layer norm of one token's vector."""
+    """Return a layer norm or an RMSNorm of one token's vector."""
     number, token = _read_numbers(arguments, 2, optional=1)
-    path, module = _choose(_find_modules(model_pass.model, LayerNorm), number, "layer norm")
+    norms = {
+        path: module
+        for path, module in model_pass.model.named_modules()
+        if isinstance(module, LayerNorm | RMSNorm)
+    }
+    path, module = _choose(norms, number, "norm")
+    is_centered = isinstance(module, LayerNorm)
     recorded, fused = model_pass.record(path, taps=True), model_pass.record(path)
     x, name = _select_position(_to_rows(recorded.inputs), token, model_pass)
-    matrices = {
-        step: _to_rows(recorded.trace.steps(f"{path}.{step}"))
-        for step in ("mean", "variance", "normalised")
-    }
+    taps = ("mean", "variance", "normalised") if is_centered else ("mean_square", "normalised")
+    matrices = {step: _to_rows(recorded.trace.steps(f"{path}.{step}")) for step in taps}
     matrices["output"] = _to_rows(fused.outputs)
+    given = {"X": x, "gamma": to_numpy(module.gamma.unsqueeze(0))}
+    if isinstance(module, LayerNorm):
+        given["beta"] = to_numpy(module.beta.unsqueeze(0))
+    kind = "layer_norm" if is_centered else "rms_norm"
     return _build(
         f"{path} at “{name}”",
-        {"kind": "layer_norm", "eps": module.eps, "tokens": [name]},
-        {
-            "X": x,
-            "gamma": to_numpy(module.gamma.unsqueeze(0)),
-            "beta": to_numpy(module.beta.unsqueeze(0)),
-        },
+        {"kind": kind, "eps": module.eps, "tokens": [name]},
+        given,
         {step: _select_position(matrix, token, model_pass)[0] for step, matrix in matrices.items()},
     )
 
 
 def work_cell(model_pass: ModelPass, *arguments: str) -> ModelProblem:
-    """Return the cell of an LSTM or RNN at one time step, from the states before it."""
+    """Return the cell of an LSTM, GRU or RNN at one time step, from the states before it."""
     layer, time = _read_numbers(arguments, 2, optional=1)
     cells = {
         path: module
         for path, module in _find_modules(model_pass.model, RecurrentLayer).items()
         if module.cell in _CELL_TAPS and not module.reverse
     }
-    path, module = _choose(cells, layer, "LSTM or RNN layer")
+    path, module = _choose(cells, layer, "recurrent layer")
     recorded, taps = model_pass.record(path, taps=True), _CELL_TAPS[module.cell]
     t = _check_range("time", time, len(recorded.trace.steps(f"{path}.hidden")))
     x, name = _select_position(_to_rows(recorded.inputs), t + 1, model_pass)
@@ -204,14 +214,23 @@ def work_cell(model_pass: ModelPass, *arguments: str) -> ModelProblem:
         to_numpy(getattr(module.layer, f"{parameter}_l0"))
         for parameter in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     )
-    w_x_name, w_h_name = ("W_x", "W_h") if module.cell == "lstm" else ("W_xh", "W_hh")
-    given = {"X": x, w_x_name: w_x.T, w_h_name: w_h.T, "b": (b_x.astype(np.float64) + b_h)[None]}
+    w_x_name, w_h_name = ("W_xh", "W_hh") if module.cell == "rnn" else ("W_x", "W_h")
+    b = b_x.astype(np.float64) + b_h
+    given = {"X": x, w_x_name: w_x.T, w_h_name: w_h.T, "b": b[None]}
+    if module.cell == "gru":  # the bias of h U_n is inside the reset gate
+        own = 2 * module.hidden_size
+        given["b"] = np.concatenate([b[:own], b_x[own:]])[None]
+        given["b_hn"] = b_h[None, own:]
     if t:
         states = {state: taps[state] for state in ("h", "c") if state in taps}
         given |= {f"{state}0": read(tap, t - 1) for state, tap in states.items()}
     return _build(
         f"{path} at time {t + 1}, “{name}”",
-        {"kind": module.cell, "tokens": [name]},
+        {
+            "kind": module.cell,
+            "tokens": [name],
+            **(_GRU_CONVENTIONS if module.cell == "gru" else {}),
+        },
         given,
         {f"{step}.1": read(tap, t) for step, tap in taps.items()},
         "It starts from the state after the token before." if t else "",

@@ -55,7 +55,7 @@ def join(
 
 
 class SinusoidalPositions(nn.Module):
-    """Fixed sinusoids; the table grows when a longer sequence comes.
+    """Fixed sinusoids; the table grows when a longer sequence comes. The first has number `first`.
 
     >>> SinusoidalPositions(4)(torch.zeros(1, 2, 4))
     tensor([[[0.0000, 1.0000, 0.0000, 1.0000],
@@ -64,9 +64,11 @@ class SinusoidalPositions(nn.Module):
 
     table: Tensor
 
-    def __init__(self, width: int, *, mode: JoinMode = "add", base: float = 10_000.0) -> None:
+    def __init__(
+        self, width: int, *, mode: JoinMode = "add", base: float = 10_000.0, first: int = 0
+    ) -> None:
         super().__init__()
-        self.width, self.mode, self.base = width, _check_mode(mode), base
+        self.width, self.mode, self.base, self.first = width, _check_mode(mode), base, first
         self.register_buffer("table", sinusoids(256, width, base=base), persistent=False)
 
     def forward(
@@ -77,7 +79,7 @@ class SinusoidalPositions(nn.Module):
 
     def rows(self, start: int, end: int) -> Float[Tensor, "time width"]:
         """Return the encodings of positions `start` to `end` − 1."""
-        table = self.table
+        table, start, end = self.table, start + self.first, end + self.first
         if torch.compiler.is_exporting():  # no table is long enough for every length
             return _encode(_count_from(start, end), self.width, self.base).to(table)
         if end > table.size(0):
@@ -85,6 +87,20 @@ class SinusoidalPositions(nn.Module):
                 table = sinusoids(2 * end, self.width, base=self.base).to(table)
             self.table = table
         return table[start:end]
+
+
+def fairseq_positions(width: int) -> SinusoidalPositions:
+    """Return the sinusoids of fairseq's models, such as M2M100: other frequencies, from number 2.
+
+    The frequencies are 1 to 1/10,000 with both ends, where the paper's end before.
+
+    >>> fairseq_positions(4).rows(0, 1)
+    tensor([[ 9.0930e-01, -4.1615e-01,  2.0000e-04,  1.0000e+00]])
+    """
+    half = width // 2
+    if width % 2 or half < 2:
+        raise UserError(f"fairseq's positions need an even width of at least 4, not {width}")
+    return SinusoidalPositions(width, base=10_000.0 ** (half / (half - 1)), first=2)
 
 
 class LearnedPositions(nn.Module):

@@ -18,11 +18,11 @@ from workings.errors import UserError
 from workings.layers.attention import AdditiveSimilarity, GeneralSimilarity, KeyValueCache
 from workings.layers.fast_step import FastDecoder, KeyValues
 from workings.layers.loss import chunked_cross_entropy
-from workings.layers.positions import SinusoidalPositions
+from workings.layers.positions import SinusoidalPositions, fairseq_positions
 from workings.layers.recurrent import HiddenState, RecurrentStack
 from workings.layers.transformer import DecoderBlock, Dropout, LayerNorm, NormPlacement
 from workings.modules import Rebuildable, has_hooks
-from workings.recipes import Activation, AttentionKind, CellKind
+from workings.recipes import Activation, AttentionKind, CellKind, TranslatorPositions
 from workings.trace import is_tracing, tap
 
 PAD, START = 0, 1  # token ids that are the same in every tokenizer
@@ -43,6 +43,9 @@ class ConditionalDecoder(Rebuildable, ABC, Generic[Source]):
 
     `output_bias` gives a tied head a bias, as Marian has; an untied head always has one.
     """
+
+    forced_first_id: int | None = None
+    """the token that every generated text begins with, such as that of M2M100's target language"""
 
     def __init__(
         self,
@@ -117,7 +120,12 @@ class ConditionalDecoder(Rebuildable, ABC, Generic[Source]):
 
     def start(self, source: Source) -> tuple[Float[Tensor, "batch vocabulary"], Any]:
         """Encode the source; return the logits of the first token."""
-        return self.step(source.start_tokens(), self.init_state(source))
+        logits, state = self.step(source.start_tokens(), self.init_state(source))
+        if self.forced_first_id is not None:
+            forced = torch.full_like(logits, -torch.inf)
+            forced[:, self.forced_first_id] = 0.0
+            return forced, state
+        return logits, state
 
     def step(
         self, tokens: Int[Tensor, " batch"], state: Any
@@ -382,6 +390,7 @@ class TransformerDecoder(ConditionalDecoder[Source], Generic[Source]):
         activation_dropout: float | None,
         tie_embeddings: bool,
         output_bias: bool,
+        positions: TranslatorPositions = "sinusoidal",
     ) -> None:
         super().__init__(
             vocab_size,
@@ -390,7 +399,7 @@ class TransformerDecoder(ConditionalDecoder[Source], Generic[Source]):
             tie_embeddings=tie_embeddings,
             output_bias=output_bias,
         )
-        self.positions = SinusoidalPositions(d_model)
+        self.positions = build_positions(positions, d_model)
         self.decoder = nn.ModuleList(
             DecoderBlock(
                 d_model,
@@ -450,6 +459,11 @@ class TransformerDecoder(ConditionalDecoder[Source], Generic[Source]):
         for block, cache in zip(self.decoder, state.caches, strict=True):
             x = block(x, memory, memory_mask=mask, cache=cache)
         return self.decoder_norm(x).squeeze(1), state
+
+
+def build_positions(kind: TranslatorPositions, d_model: int) -> SinusoidalPositions:
+    """Return the paper's sinusoids, or fairseq's."""
+    return fairseq_positions(d_model) if kind == "fairseq" else SinusoidalPositions(d_model)
 
 
 def build_final_norm(d_model: int, norm: NormPlacement) -> nn.Module:

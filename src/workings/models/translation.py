@@ -26,6 +26,7 @@ from workings.recipes import (
     Activation,
     AttentionKind,
     CellKind,
+    TranslatorPositions,
     TranslatorVariant,
     parse_translator_config,
 )
@@ -195,6 +196,7 @@ class TransformerTranslator(TransformerDecoder[SentenceBatch], Translator):
         tie_embeddings: bool = True,
         share_embeddings: bool = True,
         output_bias: bool = False,
+        positions: TranslatorPositions = "sinusoidal",
     ) -> None:
         super().__init__(
             target_vocab_size,
@@ -209,6 +211,7 @@ class TransformerTranslator(TransformerDecoder[SentenceBatch], Translator):
             activation_dropout=activation_dropout,
             tie_embeddings=tie_embeddings,
             output_bias=output_bias,
+            positions=positions,
         )
         self.add_source_embedding(
             source_vocab_size, target_vocab_size, d_model, shared=share_embeddings

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from workings.errors import UserError
+from workings.languages import gettext, ngettext
 from workings.problems.check import Report, check_problem
 from workings.problems.intervals import Bools, IntervalMatrix
 from workings.problems.judging import CheckedStep
@@ -61,9 +62,9 @@ def check_readings(problem: Problem) -> Report:
             best = _select_readings(report, list(islice(pairs, _MAX_PAIRS)))[:1]
         if not best:
             break
-        assumptions.append(" or ".join(reading.description for reading, _ in best))
+        assumptions.append(gettext(" or ").join(reading.description for reading, _ in best))
         report = best[0][1]
-    report.assumption = "; and ".join(assumptions)
+    report.assumption = gettext("; and ").join(assumptions)
     return report
 
 
@@ -84,7 +85,11 @@ def _list_pairs(one: Reading) -> Iterator[Reading]:
     if report is None or not report.counts["wrong"] or one.min_steps > 1:
         return
     for other in _list_readings(report):
-        description = f"{one.description}; and {other.description}"
+        description = gettext(
+            "{description}; and {description_2}",
+            description=one.description,
+            description_2=other.description,
+        )
         yield replace(
             other, description=description, original_keys=one.original_keys | other.original_keys
         )
@@ -173,12 +178,14 @@ def _list_reprinted_givens(problem: Problem) -> Iterator[Reading]:
         other = _rebuild(problem, "", problem.setting)
         other.given = {**problem.given, reprint.key: IntervalMatrix.exact(numbers)}
         if np.isfinite(numbers).all():
-            yield Reading(f"{reprint.key} is as reprinted", other, min_cells=1)
+            yield Reading(gettext("{key} is as reprinted", key=reprint.key), other, min_cells=1)
 
 
 def _list_vector_readings(problem: Problem) -> Iterator[Reading]:
     """Yield vectors in the other convention, and weights that multiply as x Wᵀ."""
-    vectors, what = ("rows", "row") if problem.column_vectors else ("columns", "column")
+    vectors, what = (
+        ("rows", gettext("row")) if problem.column_vectors else ("columns", gettext("column"))
+    )
     try:
         other = Problem(**{**problem.table, "vectors": vectors})
     except UserError:  # the shapes do not fit
@@ -186,7 +193,9 @@ def _list_vector_readings(problem: Problem) -> Iterator[Reading]:
     else:
         other.undeclared = problem.undeclared - {"vectors"}
         other.unjudged = problem.unjudged
-        description = f'each token is a {what}: declare vectors = "{vectors}"'
+        description = gettext(
+            'each token is a {what}: declare vectors = "{vectors}"', what=what, vectors=vectors
+        )
         yield Reading(description, other)
     weights = {
         name: matrix
@@ -197,7 +206,7 @@ def _list_vector_readings(problem: Problem) -> Iterator[Reading]:
         other = _rebuild(problem, "vectors", problem.setting)
         other.given = {**problem.given, **{name: m.T for name, m in weights.items()}}
         names = ", ".join(weights)
-        description = f"the weights multiply as x Wᵀ: write {names} transposed"
+        description = gettext("the weights multiply as x Wᵀ: write {names} transposed", names=names)
         yield Reading(description, other, min_steps=2)
 
 
@@ -209,11 +218,15 @@ def _list_scales(problem: Problem) -> Iterator[Reading]:
     d_k = sizes["k"] // heads
     widths = {sizes.sizes.get("d", sizes["k"]), sizes["k"]} - {d_k}
     options: list[tuple[str | float, str, str]] = [
-        ("none", "the scores are not scaled", '"none"'),
-        ("sqrt(d_k)", f"the scores are divided by √d_k = √{d_k}", '"sqrt(d_k)"'),
-        (float(d_k), f"the scores are divided by d_k = {d_k}", f"{d_k}"),
+        ("none", gettext("the scores are not scaled"), '"none"'),
+        ("sqrt(d_k)", gettext("the scores are divided by √d_k = √{d_k}", d_k=d_k), '"sqrt(d_k)"'),
+        (float(d_k), gettext("the scores are divided by d_k = {d_k}", d_k=d_k), f"{d_k}"),
         *(
-            (math.sqrt(w), f"the scores are divided by √d_model = √{w}", f"{math.sqrt(w)!r}")
+            (
+                math.sqrt(w),
+                gettext("the scores are divided by √d_model = √{w}", w=w),
+                f"{math.sqrt(w)!r}",
+            )
             for w in sorted(widths)
         ),
     ]
@@ -223,7 +236,14 @@ def _list_scales(problem: Problem) -> Iterator[Reading]:
         if all(not math.isclose(divisor, other) for other in divisors):
             divisors.append(divisor)
             other = _replace_setting(problem, "scale", scale=scale)
-            yield Reading(f"{description}: declare scale = {declaration}", other)
+            yield Reading(
+                gettext(
+                    "{description}: declare scale = {declaration}",
+                    description=description,
+                    declaration=declaration,
+                ),
+                other,
+            )
 
 
 def _read_scores_as_scaled(problem: Problem) -> Iterator[Reading]:
@@ -240,7 +260,7 @@ def _read_scores_as_scaled(problem: Problem) -> Iterator[Reading]:
     other = _rebuild(problem, "", problem.setting)  # the scale itself is still open
     other.claims = [replace(c, key=renamed.get(c.key, c.key)) for c in problem.claims]
     by = f"√{radicand:g}" if radicand is not None else f"{divisor:g}"
-    description = f"scores are divided by {by}: claim them as scaled"
+    description = gettext("scores are divided by {by}: claim them as scaled", by=by)
     original_keys = {new: old for old, new in renamed.items()}
     yield Reading(description, other, original_keys=original_keys)
 
@@ -308,24 +328,37 @@ def _list_hidden_columns(visible: Bools | None, count: int) -> list[list[int]]:
 
 def _describe_mask(problem: Problem, mask: Bools, is_causal: bool, hidden: list[int]) -> str:
     columns = ", ".join(str(k + 1) for k in hidden)
-    keys = f"{'keys' if len(hidden) > 1 else 'key'} {columns}"
+    keys = ngettext("key {columns}", "keys {columns}", len(hidden), columns=columns)
     if not hidden:
-        return 'the mask is causal: declare mask = "causal"'
-    what = f"the mask is causal and hides {keys}" if is_causal else f"the mask hides {keys}"
+        return gettext('the mask is causal: declare mask = "causal"')
+    what = (
+        gettext("the mask is causal and hides {keys}", keys=keys)
+        if is_causal
+        else gettext("the mask hides {keys}", keys=keys)
+    )
     rows = problem.orient(mask).astype(int).tolist()
-    declaration = f"mask = {rows}" if mask.size <= _MAX_MASK_CELLS else "it as a 0/1 matrix"
-    return f"{what}: declare {declaration}"
+    declaration = (
+        f"mask = {rows}" if mask.size <= _MAX_MASK_CELLS else gettext("it as a 0/1 matrix")
+    )
+    return gettext("{what}: declare {declaration}", what=what, declaration=declaration)
 
 
 def _list_normalizers(problem: Problem) -> Iterator[Reading]:
     """Yield a softmax or a sigmoid; dividing by the sum is always declared."""
     for name, description in (
-        ("softmax", "the weights are a softmax"),
-        ("sigmoid", "the weights are a sigmoid"),
+        ("softmax", gettext("the weights are a softmax")),
+        ("sigmoid", gettext("the weights are a sigmoid")),
     ):
         if name != problem.setting.normalizer:
             other = _replace_setting(problem, "normalizer", normalizer=name)
-            yield Reading(f'{description}: declare normalizer = "{name}"', other)
+            yield Reading(
+                gettext(
+                    '{description}: declare normalizer = "{name}"',
+                    description=description,
+                    name=name,
+                ),
+                other,
+            )
 
 
 def _list_option_readings(problem: Problem, wrong: set[str]) -> Iterator[Reading]:
@@ -340,8 +373,14 @@ def _list_option_readings(problem: Problem, wrong: set[str]) -> Iterator[Reading
             except UserError:  # the givens do not allow it
                 continue
             if [step.op for step in other.steps] != [step.op for step in problem.steps]:
-                declaration = f'declare {name} = "{alternative.value}"'
-                description = f"{alternative.description}: {declaration}"
+                declaration = gettext(
+                    'declare {name} = "{value}"', name=name, value=alternative.value
+                )
+                description = gettext(
+                    "{description}: {declaration}",
+                    description=gettext(alternative.description),
+                    declaration=declaration,
+                )
                 yield Reading(description, other, min_steps=alternative.min_steps)
 
 
@@ -355,8 +394,8 @@ def _read_output_as_projected(problem: Problem, report: Report) -> Iterator[Read
     if is_known and (output.verdicts == "wrong").all() and _is_projection(mixed, output):
         other = _rebuild(problem, "W_O", problem.setting)
         other.claims = [claim for claim in problem.claims if claim.key != "output"]
-        other.unjudged = {**problem.unjudged, "output": "W_O is not given"}
-        yield Reading("output = mixed W_O with a W_O that is not given: give W_O", other)
+        other.unjudged = {**problem.unjudged, "output": gettext("W_O is not given")}
+        yield Reading(gettext("output = mixed W_O with a W_O that is not given: give W_O"), other)
 
 
 def _is_projection(mixed: CheckedStep, output: CheckedStep) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from workings.languages import gettext, ngettext
 from workings.problems.diagnosis import UNKNOWN, Cause, find_causes
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.judging import CheckedStep, check_claims, list_unclaimed_sources
@@ -149,11 +150,21 @@ class Report(WorkedResult):
     def source_notes(self) -> list[str]:
         """Remarks on the source: on its reprints, and on steps that are not judged."""
         cells = self.reprinted_cells
-        notes = [f"reprinted differently: {c.describe()}" for c in cells[:_MAX_SHOWN_REPRINTS]]
+        notes = [
+            gettext("reprinted differently: {cell}", cell=c.describe())
+            for c in cells[:_MAX_SHOWN_REPRINTS]
+        ]
         if len(cells) > _MAX_SHOWN_REPRINTS:
-            notes.append(f"… and {len(cells) - _MAX_SHOWN_REPRINTS} more reprinted numbers")
+            notes.append(
+                gettext(
+                    "… and {count} more reprinted numbers", count=len(cells) - _MAX_SHOWN_REPRINTS
+                )
+            )
         reasons = self.problem.unjudged.items()
-        return notes + [f"{key} is not judged: {reason}" for key, reason in reasons]
+        return notes + [
+            gettext("{key} is not judged: {reason}", key=key, reason=reason)
+            for key, reason in reasons
+        ]
 
     def __getitem__(self, key: str) -> list[list[str]]:
         """Return the verdicts of a step's cells, in the problem's convention."""
@@ -233,18 +244,27 @@ class Report(WorkedResult):
         num_mistakes, num_wrong = len(self.wrong_steps), self.counts["wrong"]
         parts = []
         if num_mistakes:
-            mistakes = _format_count(num_mistakes, "mistake")
-            in_cells = "" if num_wrong == num_mistakes else f" in {num_wrong} numbers"
-            parts.append(mistakes + in_cells)
+            mistakes = ngettext("{count} mistake", "{count} mistakes", num_mistakes)
+            in_cells = gettext(" in {num_wrong} numbers", num_wrong=num_wrong)
+            parts.append(mistakes + in_cells * (num_wrong != num_mistakes))
         if self.counts["follows"]:
-            follow = _format_count(self.counts["follows"], "number")
-            verb, pronoun = (
-                "s" if self.counts["follows"] == 1 else "",
-                "it" if num_mistakes == 1 else "them",
+            follows = self.counts["follows"]
+            parts.append(
+                ngettext(
+                    "{count} number follows from it", "{count} numbers follow from it", follows
+                )
+                if num_mistakes == 1
+                else ngettext(
+                    "{count} number follows from them", "{count} numbers follow from them", follows
+                )
             )
-            parts.append(f"{follow} follow{verb} from {pronoun}")
-        parts += [f"{self.counts[v]} {v}" for v in ("right", "rounded", "blank") if self.counts[v]]
-        return ", ".join(parts) or "nothing is claimed"
+        others = {
+            "right": gettext("{count} right", count=self.counts["right"]),
+            "rounded": gettext("{count} rounded", count=self.counts["rounded"]),
+            "blank": gettext("{count} blank", count=self.counts["blank"]),
+        }
+        parts += [text for verdict, text in others.items() if self.counts[verdict]]
+        return ", ".join(parts) or gettext("nothing is claimed")
 
     @cached_property
     def notes(self) -> list[str]:
@@ -258,7 +278,13 @@ class Report(WorkedResult):
                 names = [step.key for step in sources if not isinstance(step.op, Copy)]
                 if names:
                     without = ", ".join(names)
-                    notes.append(f"{checked.step.key} cannot be judged closer without {without}")
+                    notes.append(
+                        gettext(
+                            "{key} cannot be judged closer without {without}",
+                            key=checked.step.key,
+                            without=without,
+                        )
+                    )
         return notes
 
     def _make_panel(self, checked_step: CheckedStep) -> Panel:
@@ -266,7 +292,7 @@ class Report(WorkedResult):
         step, claim, orient = checked_step.step, checked_step.claim, self.problem.orient
         panel = make_panel(
             self.problem,
-            format_step_title(step, self.problem) + (", again" if claim.reprint else ""),
+            format_step_title(step, self.problem) + (gettext(", again") if claim.reprint else ""),
             make_step_formula(step, self.problem),
             self.problem.exact_matrices[step.key],
             step.row_axis,
@@ -307,9 +333,11 @@ class Report(WorkedResult):
         expected = format_value(wrong_cell.judged_value, decimals, wrong_cell.labels)
         if wrong_cell.carried_value is not None:
             exact = format_value(wrong_cell.expected, decimals, wrong_cell.labels)
-            expected += f" from the numbers before it (exact: {exact})"
+            expected += gettext(" from the numbers before it (exact: {exact})", exact=exact)
         return MistakeSummary(
-            location=f"{title}, row {row + 1}, column {column + 1}",
+            location=gettext(
+                "{step}, row {row}, column {column}", step=title, row=row + 1, column=column + 1
+            ),
             claimed=wrong_cell.claimed,
             expected=expected,
             working=self.working_formula(wrong_cell),
@@ -345,21 +373,26 @@ class Report(WorkedResult):
         """Return the first wrong cell with its causes, those of other steps, counts and notes."""
         counts = ". ".join((self._format_counts(), *self.notes))
         if self.verdict == "blank":
-            lines = ["nothing to check: no number is claimed"]
+            lines = [gettext("nothing to check: no number is claimed")]
         elif self.first is None:
             lines = [f"{'✗' if self.reprinted_cells else '✓'} {counts}"]
         else:
             first, *others = map(self._make_mistake_summary, self.wrong_cells)
             lines = [
-                f"✗ {first.location}: {first.claimed}, but it is {first.expected}:"
-                f" {first.format_causes()}",
+                gettext(
+                    "✗ {location}: {claimed}, but it is {expected}: {causes}",
+                    location=first.location,
+                    claimed=first.claimed,
+                    expected=first.expected,
+                    causes=first.format_causes(),
+                ),
                 *(mistake.format_as_further(k) for k, mistake in enumerate(others, start=2)),
                 counts,
             ]
         if self.assumption and self.verdict == "right":
-            lines = [f"✓ right, if {self.assumption}", counts]
+            lines = [gettext("✓ right, if {assumption}", assumption=self.assumption), counts]
         elif self.assumption:
-            lines.append(f"if {self.assumption}")
+            lines.append(gettext("if {assumption}", assumption=self.assumption))
         return "\n  ".join((*lines, *self.source_notes))
 
     def to_dict(self) -> dict[str, Any]:
@@ -408,12 +441,12 @@ def _format_note(verdict: str, exact: str, carried_value: str) -> str:
     if verdict in ("right", "blank"):
         return ""
     if exact == carried_value:
-        return f"exact: {exact}"
-    return f"exact: {exact}; from the numbers before it: {carried_value}"
-
-
-def _format_count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+        return gettext("exact: {exact}", exact=exact)
+    return gettext(
+        "exact: {exact}; from the numbers before it: {carried}",
+        exact=exact,
+        carried=carried_value,
+    )
 
 
 def _format_claimed(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from workings.languages import gettext
 from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.notation import Notation
 from workings.problems.ops import Env, MistakeOption, Op, Terms, UnaryOp, format_symbol
@@ -97,14 +98,14 @@ class Count(Op):
             yield name, replace(self, products=products, alternatives=()), description
         if self.divisor == MEBIBYTE:
             decimal = replace(self, divisor=MEGABYTE, alternatives=())
-            yield "thousand-for-1024", decimal, "divided by 10⁶, not by 2²⁰"
+            yield "thousand-for-1024", decimal, gettext("divided by 10⁶, not by 2²⁰")
         elif self.divisor == 1 and len(self.products) > 1:
             for k, left_out in enumerate(self.products):
                 others = self.products[:k] + self.products[k + 1 :]
                 key = left_out[0].key if len(left_out) == 1 else None
                 if key is not None:
                     wrong = replace(self, products=others, alternatives=())
-                    yield "term-left-out", wrong, f"left out {key}"
+                    yield "term-left-out", wrong, gettext("left out {key}", key=key)
 
 
 def _format_product(n: Notation, product: Product) -> str:
@@ -154,17 +155,21 @@ class WindowCount(UnaryOp):
     def list_mistakes(self, problem: "Problem", step: "Step") -> Iterator[MistakeOption]:  # noqa: ARG002
         if self.padding:
             forgotten = replace(self, padding=0)
-            yield "padding-forgotten", forgotten, "left out the padding"
+            yield "padding-forgotten", forgotten, gettext("left out the padding")
             once = replace(self, sides=1)
-            yield "padding-counted-once", once, "counted the padding of one side only"
+            yield "padding-counted-once", once, gettext("counted the padding of one side only")
         if self.stride > 1:
-            yield "stride-forgotten", replace(self, stride=1), f"did not divide by {self.stride}"
+            yield (
+                "stride-forgotten",
+                replace(self, stride=1),
+                gettext("did not divide by {stride}", stride=self.stride),
+            )
             up = replace(self, rounds_up=True)
-            yield "rounded-up", up, "rounded up: the last window does not fit"
-        yield "off-by-one", replace(self, plus=0), "did not add 1"
-        yield "off-by-one", replace(self, plus=2), "counted one window too many"
+            yield "rounded-up", up, gettext("rounded up: the last window does not fit")
+        yield "off-by-one", replace(self, plus=0), gettext("did not add 1")
+        yield "off-by-one", replace(self, plus=2), gettext("counted one window too many")
         without = replace(self, kernel=0, plus=0)
-        yield "kernel-not-subtracted", without, "left out the kernel"
+        yield "kernel-not-subtracted", without, gettext("left out the kernel")
 
 
 @dataclass(frozen=True)
@@ -191,4 +196,8 @@ class Ratio(Op):
 
     def list_mistakes(self, problem: "Problem", step: "Step") -> Iterator[MistakeOption]:  # noqa: ARG002
         inverted = replace(self, inverted=True)
-        yield "ratio-inverted", inverted, f"divided {self.bottom} by {self.top}"
+        yield (
+            "ratio-inverted",
+            inverted,
+            gettext("divided {bottom} by {top}", bottom=self.bottom, top=self.top),
+        )

@@ -6,12 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from workings.languages import gettext
 from workings.problems.intervals import Bools, Floats, IntervalMatrix
 from workings.problems.kinds import Step
 from workings.problems.mistakes import Mistake, list_mistakes
 from workings.problems.ops import Env, Linear, Op, Scaling
 from workings.problems.points import PointMatrix
-from workings.problems.slips import describe_right, find_slips, find_term_slips, format_working
+from workings.problems.slips import (
+    describe_right,
+    find_slips,
+    find_term_slips,
+    find_wrong_digits,
+    format_working,
+)
 from workings.problems.verdicts import MINUS_INFINITY_THRESHOLD
 from workings.problems.worked_problem import NO_KNOWN_CAUSE
 from workings.problems.wrong_step import Explanation, WrongStep
@@ -69,10 +76,15 @@ def find_causes(wrong_step: WrongStep) -> list[Cause]:
         return [*pairs, *(_select_best(wrong_step, complete) if complete else [])]
     if mistakes:
         return [_add_slips(cause) for cause in _select_best(wrong_step, mistakes)]
-    for candidates in (slips, list(find_term_slips(wrong_step))):
+    arithmetic = (list(find(wrong_step)) for find in (find_term_slips, find_wrong_digits))
+    for candidates in (slips, *arithmetic):
         if candidates := _select_likely_slips(wrong_step, candidates):
             return _select_best(wrong_step, candidates)
-    description = f"{NO_KNOWN_CAUSE}: {describe_right(wrong_step)}"
+    description = gettext(
+        "{no_known_cause}: {right}",
+        no_known_cause=gettext(NO_KNOWN_CAUSE),
+        right=describe_right(wrong_step),
+    )
     return [Cause(UNKNOWN, 0, wrong_step.num_wrong, description)]
 
 
@@ -113,11 +125,22 @@ def _select_best(wrong_step: WrongStep, explanations: list[Explanation]) -> list
 
 def _add_slips(cause: Cause) -> Cause:
     """Describe the cells that a mistake in the formula does not explain."""
-    places = [f"row {row + 1}, column {column + 1}" for row, column in cause.unexplained_cells]
-    slips = "one more slip" if len(places) == 1 else "two more slips"
-    share = f"in {cause.num_explained} of {cause.num_wrong} cells"
-    slips = f"{slips} at {' and at '.join(places)}"
-    return replace(cause, description=f"{cause.description}, {share}, and {slips}")
+    places = [
+        gettext("row {row}, column {column}", row=row + 1, column=column + 1)
+        for row, column in cause.unexplained_cells
+    ]
+    text = (
+        gettext("{mistake}, in {explained} of {wrong} cells, and one more slip at {place}")
+        if len(places) == 1
+        else gettext("{mistake}, in {explained} of {wrong} cells, and two more slips at {place}")
+    )
+    description = text.format(
+        mistake=cause.description,
+        explained=cause.num_explained,
+        wrong=cause.num_wrong,
+        place=gettext(" and at ").join(places),
+    )
+    return replace(cause, description=description)
 
 
 class _Trials:
@@ -161,7 +184,15 @@ class _Trials:
             if not ops or not points or not self._is_near(points.mid, 0):
                 continue
             result = self._compute(ops, self.wrong_step.env)
-            pair = Mistake(a.name, ops, f"{a.description}, and {b.description}")
+            pair = Mistake(
+                a.name,
+                ops,
+                gettext(
+                    "{description}, and {description_2}",
+                    description=a.description,
+                    description_2=b.description,
+                ),
+            )
             explanation = result and self._explain(pair, result)
             if not explanation or not _is_complete(self.wrong_step, explanation):
                 continue
@@ -275,7 +306,11 @@ def _describe_mistake(mistake: Mistake, wrong_step: WrongStep) -> str:
     working = None
     if isinstance(op, Linear | Scaling):
         working = format_working(op, wrong_step.env, *wrong_step.first_cell)
-    suffix = f": {working} is {wrong_step.first_text}" if working else ""
+    suffix = (
+        gettext(": {working} is {first_text}", working=working, first_text=wrong_step.first_text)
+        if working
+        else ""
+    )
     return mistake.description + suffix
 
 

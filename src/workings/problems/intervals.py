@@ -20,6 +20,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 
 _ROUNDOFF = 2.0**-49  # relative to the sum of the absolute terms
+_MAX_NOISE = 1e-9  # of a range that is nothing but error of floating point
 _MULTIPLE_TOLERANCE = 1e-6  # of a unit; a number so near to a multiple is not rounded
 _MAX_ENUMERATED_TERMS = 4_096  # matrix products with more terms use center and radius
 
@@ -247,6 +248,18 @@ class IntervalMatrix:
         hi = np.where(hidden, 0, np.where(crosses, np.inf, ends.max(0)))
         tainted = self.tainted.any(1, keepdims=True) & ~(hidden & ~self.tainted)
         return _widen_range(mid, lo, hi, tainted, np.abs(mid) * self.shape[1])
+
+    def clear_noise(self) -> "IntervalMatrix":
+        """Return the matrix with zeros where only the error of floating point is left.
+
+        1.2 − 1.2 may leave 10⁻¹⁶, which no one should see as a result.
+        """
+        if not ((self.lo < 0) & (self.hi > 0)).any():
+            return self
+        size = np.abs(np.where(np.isfinite(self.mid), self.mid, 0.0)).max(initial=1.0)
+        limit = _MAX_NOISE * size
+        is_noise = (self.lo <= 0) & (self.hi >= 0) & (self.lo > -limit) & (self.hi < limit)
+        return self.where(~is_noise, 0.0) if is_noise.any() else self
 
     def where(self, allowed: Bools, fill_value: float) -> "IntervalMatrix":
         """Keep the allowed cells and set the others to an exact `fill_value`."""

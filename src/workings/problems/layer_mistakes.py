@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from workings.languages import gettext, gettext_noop
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds import Step
 from workings.problems.kinds.affine import ElementwiseAffine, take_root
@@ -26,7 +27,13 @@ from workings.problems.ops import (
 )
 from workings.problems.problem import Problem
 
-_FUNCTION_NAMES = {"relu": "the ReLU", "gelu": "the GELU", "tanh": "tanh", "sigmoid": "the sigmoid"}
+_FUNCTION_NAMES = {
+    "relu": gettext_noop("the ReLU"),
+    "gelu": gettext_noop("the GELU"),
+    "silu": gettext_noop("the SiLU"),
+    "tanh": "tanh",
+    "sigmoid": gettext_noop("the sigmoid"),
+}
 _BASES = (10.0, 100.0, 1_000.0, 10_000.0, 100_000.0, 1_000_000.0)
 _DEGREES_PER_RADIAN = 57.29577951308232
 
@@ -79,9 +86,9 @@ def list_layer_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOption]
 def _list_sum_mistakes(problem: Problem, step: Step, op: Linear) -> Iterator[MistakeOption]:
     """Yield the mistakes in a sum of products: its bias, its function and its previous state."""
     if op.bias is not None:
-        yield "bias-forgotten", replace(op, bias=None), "left out the bias"
+        yield "bias-forgotten", replace(op, bias=None), gettext("left out the bias")
     if op.function != "none":
-        left_out = f"left out {_FUNCTION_NAMES[op.function]}"
+        left_out = gettext("left out {function}", function=gettext(_FUNCTION_NAMES[op.function]))
         yield "activation-forgotten", replace(op, function="none"), left_out
         for other, description in _list_other_functions(op.function):
             yield "wrong-activation", replace(op, function=other), description
@@ -92,8 +99,15 @@ def _list_sum_mistakes(problem: Problem, step: Step, op: Linear) -> Iterator[Mis
 
 def _list_other_functions(function: str) -> Iterator[tuple[str, str]]:
     for other, name in _FUNCTION_NAMES.items():
-        if other != function:
-            yield other, f"used {name}, not {_FUNCTION_NAMES[function]}"
+        if other not in (function, "silu"):  # which no one uses by accident
+            yield (
+                other,
+                gettext(
+                    "used {name}, not {function}",
+                    name=gettext(name),
+                    function=gettext(_FUNCTION_NAMES[function]),
+                ),
+            )
 
 
 def _list_order_mistakes(problem: Problem, op: Linear) -> Iterator[MistakeOption]:
@@ -103,78 +117,105 @@ def _list_order_mistakes(problem: Problem, op: Linear) -> Iterator[MistakeOption
     if rest or weight not in swap:
         return
     exchanged = replace(op, pairs=((x, swap[weight]),))
-    yield "weights-in-wrong-order", exchanged, "used W_2 first and then W_1"
+    yield "weights-in-wrong-order", exchanged, gettext("used W_2 first and then W_1")
     other_bias = f"b{swap[weight][1:]}"
     bias = other_bias if other_bias in problem.given else None
     if bias != op.bias:
-        description = "used W_2 with its bias first and then W_1"
+        description = gettext("used W_2 with its bias first and then W_1")
         yield "weights-in-wrong-order", replace(exchanged, bias=bias), description
 
 
 def _list_activation_mistakes(op: Activation) -> Iterator[MistakeOption]:
     if op.function == "none":
         return
-    yield "activation-forgotten", Copy(op.x), f"left out {_FUNCTION_NAMES[op.function]}"
+    yield (
+        "activation-forgotten",
+        Copy(op.x),
+        gettext("left out {function}", function=gettext(_FUNCTION_NAMES[op.function])),
+    )
     for other, description in _list_other_functions(op.function):
         yield "wrong-activation", replace(op, function=other), description
 
 
 def _list_norm_mistakes(problem: Problem, op: Op) -> Iterator[MistakeOption]:
-    over_batch = "normalized over the batch, not over each vector"
+    over_batch = gettext("normalized over the batch, not over each vector")
     if isinstance(op, Mean):
         yield "normalized-over-batch", BatchNormalization(op.x, "mean"), over_batch
     elif isinstance(op, Variance):
         width = problem.exact_matrices[op.x].shape[1]
         if width > 1:
-            description = f"divided by {width - 1}, not by {width}"
+            description = gettext(
+                "divided by {width}, not by {width_2}", width=width - 1, width_2=width
+            )
             yield "variance-over-n-minus-1", replace(op, unbiased=True), description
         deviation = replace(op, rooted=True)
-        yield "deviation-for-variance", deviation, "took the root: the standard deviation"
+        yield "deviation-for-variance", deviation, gettext("took the root: the standard deviation")
         yield "normalized-over-batch", BatchNormalization(op.x, "variance"), over_batch
         yield (
             "normalized-over-batch",
             BatchNormalization(op.x, "variance", mean=op.mean),
-            f"{over_batch}, with the claimed mean",
+            gettext("{over_batch}, with the claimed mean", over_batch=over_batch),
         )
     elif isinstance(op, Standardization):
         by_variance = replace(op, divides_by_variance=True)
-        yield "variance-for-deviation", by_variance, "divided by the variance, not by its root"
+        yield (
+            "variance-for-deviation",
+            by_variance,
+            gettext("divided by the variance, not by its root"),
+        )
         if op.eps:
-            yield "eps-forgotten", replace(op, eps=0.0), f"left out ε = {op.eps:.4g}"
+            yield (
+                "eps-forgotten",
+                replace(op, eps=0.0),
+                gettext("left out ε = {eps:.4g}", eps=op.eps),
+            )
         yield "normalized-over-batch", BatchNormalization(op.x, "normalised", op.eps), over_batch
         moments = BatchNormalization(op.x, "normalised", op.eps, op.mean, op.variance)
-        yield "normalized-over-batch", moments, f"{over_batch}, with the claimed moments"
+        yield (
+            "normalized-over-batch",
+            moments,
+            gettext("{over_batch}, with the claimed moments", over_batch=over_batch),
+        )
     elif isinstance(op, ElementwiseAffine):
         if op.gamma is not None:
-            yield "gamma-forgotten", replace(op, gamma=None), "did not multiply by γ"
+            yield "gamma-forgotten", replace(op, gamma=None), gettext("did not multiply by γ")
         if op.beta is not None:
-            yield "beta-forgotten", replace(op, beta=None), "did not add β"
+            yield "beta-forgotten", replace(op, beta=None), gettext("did not add β")
 
 
 def _list_angle_mistakes(op: Angles) -> Iterator[MistakeOption]:
-    yield "positions-from-1", replace(op, first_position=1), "counted the positions from 1"
-    for step, exponent in ((1, "the column / width"), (2, "2 · the column / width")):
+    yield "positions-from-1", replace(op, first_position=1), gettext("counted the positions from 1")
+    for step, exponent in (
+        (1, gettext("the column / width")),
+        (2, gettext("2 · the column / width")),
+    ):
         by_column = replace(op, columns_per_exponent=1, exponent_step=step)
-        yield "exponent-by-column", by_column, f"used {exponent} as the exponent"
+        yield (
+            "exponent-by-column",
+            by_column,
+            gettext("used {exponent} as the exponent", exponent=exponent),
+        )
     for base in _BASES:
         if base != op.base:
-            description = f"used the base {base:,.0f}, not {op.base:,.4g}"
+            description = gettext(
+                "used the base {base:,.0f}, not {base_2:,.4g}", base=base, base_2=op.base
+            )
             yield "wrong-base", replace(op, base=base), description
     width = op.width
     for other in dict.fromkeys((width // 2, width - 1, width + 1, 2 * width, width - 2, width + 2)):
         if other > 0 and other != width:
-            description = f"used the width {other}, not {width}"
+            description = gettext("used the width {other}, not {width}", other=other, width=width)
             yield "wrong-width", replace(op, divided_by=other), description
     in_degrees = Scaling("angles", _DEGREES_PER_RADIAN, multiplies=True)
-    yield "degrees-for-radians", in_degrees, "converted the angles to degrees"
+    yield "degrees-for-radians", in_degrees, gettext("converted the angles to degrees")
 
 
 def _list_encoding_mistakes(op: PositionEncoding) -> Iterator[MistakeOption]:
     for functions, description in (
-        (("cos", "sin"), "exchanged sin and cos"),
-        (("sin", "sin"), "took sin in every column"),
-        (("cos", "cos"), "took cos in every column"),
+        (("cos", "sin"), gettext("exchanged sin and cos")),
+        (("sin", "sin"), gettext("took sin in every column")),
+        (("cos", "cos"), gettext("took cos in every column")),
     ):
         yield "sin-and-cos-swapped", replace(op, functions=functions), description
     in_degrees = replace(op, in_degrees=True)
-    yield "degrees-for-radians", in_degrees, "took the angles as degrees, not as radians"
+    yield "degrees-for-radians", in_degrees, gettext("took the angles as degrees, not as radians")

@@ -6,6 +6,7 @@ from itertools import permutations
 
 import numpy as np
 
+from workings.languages import gettext, gettext_noop
 from workings.problems.intervals import Bools, IntervalMatrix, concatenate_columns
 from workings.problems.kinds import Step
 from workings.problems.kinds.attention import resolve_scale
@@ -32,9 +33,12 @@ _WEIGHT_FAMILIES = ("QKV", "ifgo", "ifco", "zrn")  # of projections and gates
 
 
 _ATTENTION_PREFIXES = ("", "attention", "self_attention", "cross_attention")
-_INTERLEAVED_SPLIT = "gave each head every other column, not adjacent ones"
-_INTERLEAVED_CONCATENATION = "took the columns of the heads in turn"
-_INTERLEAVED_THROUGHOUT = f"{_INTERLEAVED_SPLIT}, and {_INTERLEAVED_CONCATENATION}"
+_INTERLEAVED_SPLIT = gettext_noop("gave each head every other column, not adjacent ones")
+_INTERLEAVED_CONCATENATION = gettext_noop("took the columns of the heads in turn")
+_INTERLEAVED_THROUGHOUT = gettext_noop(
+    "gave each head every other column, not adjacent ones, and took the columns of the heads in"
+    " turn"
+)
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,8 @@ def list_mistakes(problem: Problem, keys: Collection[str]) -> Iterator[Mistake]:
     options: dict[tuple[str, str], dict[str, list[Op]]] = {}
     steps = {step.key: step for step in problem.steps if step.key in keys}
     for step in steps.values():
-        for name, op, description in _list_step_mistakes(problem, step):
+        for name, op, text in _list_step_mistakes(problem, step):
+            description = gettext(text)  # a constant is not translated yet
             options.setdefault((name, description), {}).setdefault(step.key, []).append(op)
     listed: set[tuple[str, str, Op]] = set()
     for (name, description), ops in options.items():
@@ -178,9 +183,9 @@ def _list_attention_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOp
     if name == "scores" and isinstance(op, Linear):
         ((queries, keys),) = op.pairs
         keys = keys.removesuffix("ᵀ")
-        yield "keys-not-transposed", Linear(((queries, keys),)), "computed Q K, not Q Kᵀ"
+        yield "keys-not-transposed", Linear(((queries, keys),)), gettext("computed Q K, not Q Kᵀ")
         swapped = Linear(((keys, f"{queries}ᵀ"),))
-        yield "queries-and-keys-swapped", swapped, "computed K Qᵀ, not Q Kᵀ"
+        yield "queries-and-keys-swapped", swapped, gettext("computed K Qᵀ, not Q Kᵀ")
     elif name == "scaled":
         yield from _list_scale_mistakes(problem, key("scores"))
     elif name == "masked" and isinstance(op, Masking):
@@ -193,7 +198,7 @@ def _list_attention_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOp
         for description in (_INTERLEAVED_SPLIT, _INTERLEAVED_THROUGHOUT):
             yield "heads-interleaved", interleaved, description
     elif name == "mixed" and isinstance(op, Concatenation):
-        description = "concatenated the heads in another order"
+        description = gettext("concatenated the heads in another order")
         for order in _list_head_orders(op.parts):
             yield "heads-in-wrong-order", Concatenation(order), description
         for description in (_INTERLEAVED_CONCATENATION, _INTERLEAVED_THROUGHOUT):
@@ -211,11 +216,19 @@ def _list_projection_mistakes(problem: Problem, op: Linear) -> Iterator[MistakeO
     for k, (x, w) in enumerate(op.pairs):
         if not is_weight(w) or w.endswith(("W_O", "ᵀ")):
             continue
-        yield "weight-transposed", _replace_pair(op, k, x, f"{w}ᵀ"), f"used {w}ᵀ, not {w}"
+        yield (
+            "weight-transposed",
+            _replace_pair(op, k, x, f"{w}ᵀ"),
+            gettext("used {w}ᵀ, not {w}", w=w),
+        )
         for other in problem.exact_matrices:
             if is_weight(other) and other != w:
-                yield "wrong-weight", _replace_pair(op, k, x, other), f"used {other}, not {w}"
-        description = f"used {x.rstrip('.0123456789')} itself, without {w}"
+                yield (
+                    "wrong-weight",
+                    _replace_pair(op, k, x, other),
+                    gettext("used {other}, not {w}", other=other, w=w),
+                )
+        description = gettext("used {x} itself, without {w}", x=x.rstrip(".0123456789"), w=w)
         if len(op.pairs) == 1:
             yield "not-projected", Copy(x), description
         if len(op.pairs) > 1 or op.bias is not None:
@@ -233,12 +246,20 @@ def _list_context_mistakes(op: Op) -> Iterator[MistakeOption]:
     """Yield the mistakes of taking queries from the context, or keys and values from X."""
     other = {"X": "context", "context": "X"}
     if isinstance(op, Copy) and op.x in other:
-        yield "context-mixed-up", Copy(other[op.x]), f"took {other[op.x]}, not {op.x}"
+        yield (
+            "context-mixed-up",
+            Copy(other[op.x]),
+            gettext("took {other}, not {x}", other=other[op.x], x=op.x),
+        )
     elif isinstance(op, Linear):
         for k, (x, w) in enumerate(op.pairs):
             if x in other:
                 wrong = _replace_pair(op, k, other[x], w)
-                yield "context-mixed-up", wrong, f"took {other[x]}, not {x}"
+                yield (
+                    "context-mixed-up",
+                    wrong,
+                    gettext("took {other}, not {x}", other=other[x], x=x),
+                )
 
 
 def _replace_pair(op: Linear, k: int, x: str, w: str) -> Linear:
@@ -263,34 +284,52 @@ def _list_wrong_projection_mistakes(problem: Problem, op: Linear) -> Iterator[Mi
         is_listed = len(pairs) == 1 and bias == op.bias  # as a single wrong weight
         if other != own and not is_listed and all(w in problem.exact_matrices for _, w in pairs):
             used = ", ".join((*(w for _, w in pairs), *([bias] if bias else [])))
-            yield "wrong-weight", replace(op, pairs=pairs, bias=bias), f"used {used}"
+            yield (
+                "wrong-weight",
+                replace(op, pairs=pairs, bias=bias),
+                gettext("used {used}", used=used),
+            )
 
 
 def _list_scale_mistakes(problem: Problem, scores: str) -> Iterator[MistakeOption]:
     divisor, _ = resolve_scale(problem.sizes, problem.setting)
     if divisor is None:
         return
-    yield "not-scaled", Copy(scores), f"did not divide by {divisor:.4g}"
+    yield "not-scaled", Copy(scores), gettext("did not divide by {divisor:.4g}", divisor=divisor)
     multiplied = Scaling(scores, divisor, multiplies=True)
-    yield "multiplied-by-scale", multiplied, f"multiplied by {divisor:.4g} instead of dividing"
+    yield (
+        "multiplied-by-scale",
+        multiplied,
+        gettext("multiplied by {divisor:.4g} instead of dividing", divisor=divisor),
+    )
     if "k" not in problem.sizes.sizes:  # the scores are given
         return
     width = problem.sizes["k"]
     d_k = width // problem.setting.heads
-    yield "scaled-by-d_k", Scaling(scores, d_k), f"divided by d_k = {d_k}, not by {divisor:.4g}"
+    yield (
+        "scaled-by-d_k",
+        Scaling(scores, d_k),
+        gettext("divided by d_k = {d_k}, not by {divisor:.4g}", d_k=d_k, divisor=divisor),
+    )
     for d_model in sorted({problem.sizes.sizes.get("d", width), width}):
-        description = f"divided by √{d_model}, not by {divisor:.4g}"
+        description = gettext(
+            "divided by √{d_model}, not by {divisor:.4g}", d_model=d_model, divisor=divisor
+        )
         yield "scaled-by-sqrt-d_model", Scaling(scores, d_model**0.5, d_model), description
 
 
 def _list_mask_mistakes(mask: Bools, scaled: str) -> Iterator[MistakeOption]:
-    yield "mask-forgotten", Copy(scaled), "did not apply the mask"
+    yield "mask-forgotten", Copy(scaled), gettext("did not apply the mask")
     if mask.shape[0] == mask.shape[1]:
-        yield "mask-transposed", Masking(scaled, mask.T), "applied the mask's transpose"
+        yield "mask-transposed", Masking(scaled, mask.T), gettext("applied the mask's transpose")
         without_self: Bools = mask & ~np.eye(len(mask), dtype=np.bool_)
-        yield "mask-hides-self", Masking(scaled, without_self), "hid each token from itself, too"
+        yield (
+            "mask-hides-self",
+            Masking(scaled, without_self),
+            gettext("hid each token from itself, too"),
+        )
     zeros = Masking(scaled, mask, fill_value=0.0)
-    yield "masked-with-zeros", zeros, "put 0 instead of −∞: e⁰ = 1 still has weight"
+    yield "masked-with-zeros", zeros, gettext("put 0 instead of −∞: e⁰ = 1 still has weight")
 
 
 def _list_normalization_mistakes(problem: Problem, op: Normalization) -> Iterator[MistakeOption]:
@@ -298,34 +337,46 @@ def _list_normalization_mistakes(problem: Problem, op: Normalization) -> Iterato
     if mask is not None:
         unmasked = op.x.replace("masked", "scaled")
         after = replace(op, x=unmasked, post_mask=mask)
-        yield "masked-after-softmax", after, "masked after the softmax and did not renormalize"
+        yield (
+            "masked-after-softmax",
+            after,
+            gettext("masked after the softmax and did not renormalize"),
+        )
     if op.normalizer != "softmax":
         return
     across = replace(op, transposed=True)
-    yield "wrong-softmax-axis", across, "normalized over the queries, not over the keys"
+    yield "wrong-softmax-axis", across, gettext("normalized over the queries, not over the keys")
     for name, normalizer, description in (
-        ("sigmoid-for-softmax", "sigmoid", "used the sigmoid of each score"),
-        ("sum-for-softmax", "sum", "divided by the sum, without exponentials"),
-        ("exp-not-normalised", "exp", "took e^score and did not divide by the sum"),
+        ("sigmoid-for-softmax", "sigmoid", gettext("used the sigmoid of each score")),
+        ("sum-for-softmax", "sum", gettext("divided by the sum, without exponentials")),
+        ("exp-not-normalised", "exp", gettext("took e^score and did not divide by the sum")),
     ):
         yield name, replace(op, normalizer=normalizer), description
     divisor, _ = resolve_scale(problem.sizes, problem.setting)
     if divisor is not None and "masked" in op.x:
         late = replace(op, x=op.x.replace("masked", "scores"), allowed=mask, post_divisor=divisor)
-        yield "scaled-after-softmax", late, f"divided the weights, not the scores, by {divisor:.4g}"
+        yield (
+            "scaled-after-softmax",
+            late,
+            gettext("divided the weights, not the scores, by {divisor:.4g}", divisor=divisor),
+        )
 
 
 def _list_mixing_mistakes(problem: Problem, step: Step, op: Linear) -> Iterator[MistakeOption]:
     ((weights, values),) = op.pairs
     transposed = Linear(((f"{weights}ᵀ", values),))
-    yield "weights-transposed", transposed, "used the weights' transpose"
+    yield "weights-transposed", transposed, gettext("used the weights' transpose")
     keys = Linear(((weights, values.replace("V", "K")),))
-    yield "keys-used-as-values", keys, "mixed the keys, not the values"
+    yield "keys-used-as-values", keys, gettext("mixed the keys, not the values")
     projection = problem.get_step(step.name.replace("mixed", "V")).op
     if step.part_index is None and isinstance(projection, Linear):
         source, _ = projection.pairs[0]
         unprojected = Linear(((weights, source),))
-        yield "values-not-projected", unprojected, f"mixed {source} itself, not V"
+        yield (
+            "values-not-projected",
+            unprojected,
+            gettext("mixed {source} itself, not V", source=source),
+        )
 
 
 def _list_unprojected_mistakes(problem: Problem, op: ColumnSlice) -> Iterator[MistakeOption]:
@@ -333,20 +384,28 @@ def _list_unprojected_mistakes(problem: Problem, op: ColumnSlice) -> Iterator[Mi
     projection = problem.get_step(op.x).op
     if isinstance(projection, Linear):
         source, _ = projection.pairs[0]
-        yield "values-not-projected", replace(op, x=source), f"mixed {source} itself, not V"
+        yield (
+            "values-not-projected",
+            replace(op, x=source),
+            gettext("mixed {source} itself, not V", source=source),
+        )
 
 
 def _list_output_mistakes(problem: Problem, op: Linear) -> Iterator[MistakeOption]:
     ((mixed, weight),) = op.pairs
     if not is_weight(weight):
         return
-    description = f"did not multiply by {weight}"
+    description = gettext("did not multiply by {weight}", weight=weight)
     yield "output-projection-forgotten", Copy(mixed), description
     if op.bias is not None:
         only_bias = _replace_pair(op, 0, mixed, _format_identity_key(problem, mixed))
         yield "output-projection-forgotten", only_bias, description
     transposed = replace(op, pairs=((mixed, f"{weight}ᵀ"),))
-    yield "output-projection-transposed", transposed, f"used {weight}ᵀ, not {weight}"
+    yield (
+        "output-projection-transposed",
+        transposed,
+        gettext("used {weight}ᵀ, not {weight}", weight=weight),
+    )
 
 
 def _list_early_projection_mistakes(
@@ -360,14 +419,26 @@ def _list_early_projection_mistakes(
     mixed = tuple(f"{prefix}mixed.{head}" for head in heads)
     name = "projected-before-concatenation"
     for own_block, description in (
-        (True, f"multiplied each head by its own block of {weight} and concatenated the products"),
-        (False, f"multiplied each head by the first block of {weight} and concatenated"),
+        (
+            True,
+            gettext(
+                "multiplied each head by its own block of {weight} and concatenated the products",
+                weight=weight,
+            ),
+        ),
+        (
+            False,
+            gettext(
+                "multiplied each head by the first block of {weight} and concatenated",
+                weight=weight,
+            ),
+        ),
     ):
         projected = ProjectedHeads(mixed, weight, op.bias, own_block)
         yield name, projected, description
     weights = tuple(f"{prefix}weights.{head}" for head in heads)
     values = ProjectedValues(weights, f"{prefix}V", weight, op.bias)
-    yield name, values, f"multiplied V by {weight} before the heads mixed it"
+    yield name, values, gettext("multiplied V by {weight} before the heads mixed it", weight=weight)
 
 
 def _list_head_orders(parts: tuple[str, ...]) -> list[tuple[str, ...]]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from html import escape as escape_xml
 from typing import TypeAlias
 
+from workings.languages import get_language, localize_number
 from workings.plain_text import to_one_line
 
 UNICODE_PREAMBLE = r"""% A character by its code point, which is printed if the font lacks it.
@@ -33,6 +34,7 @@ _COMMANDS = {
     "ß": "\\ss{}", "æ": "\\ae{}", "Æ": "\\AE{}", "œ": "\\oe{}", "Œ": "\\OE{}", "ø": "\\o{}",
     "Ø": "\\O{}", "ł": "\\l{}", "Ł": "\\L{}", "ı": "\\i{}", "§": "\\S{}", "¶": "\\P{}",
     "£": "\\pounds{}", "©": "\\copyright{}", "¿": "?`{}", "¡": "!`{}", "\u00a0": "~",
+    "\u202f": "\\,",
     "▁": "\\textvisiblespace{}", "␣": "\\textvisiblespace{}",
 }  # fmt: skip
 
@@ -70,7 +72,8 @@ def escape_latex(text: str) -> str:
 def _escape_latex_character(c: str) -> str:
     if c in _COMMANDS:
         return _COMMANDS[c]
-    if c.isascii():
+    is_letter = c.isalpha() or c >= "\u3000"  # or punctuation of East Asian languages
+    if c.isascii() or (is_letter and get_language().is_unicode_latex):
         return c
     if c in _MATH_COMMANDS:
         return f"\\ensuremath{{{_MATH_COMMANDS[c]}}}"
@@ -91,6 +94,7 @@ _LATEX_GREEK = {letter: f"\\{name}" for name, letter in _GREEK.items()}
 _GRADIENT = re.compile(r"d[A-Za-zα-ω]")  # dW: an upright d before a letter
 _OPERATORS = ("+", "−", "=")
 _INFINITE = {"inf": "∞", "+inf": "∞", "-inf": "−∞"}
+_POINT = re.compile(r"[+−]?\d+\.\d+")
 _EXPONENT = re.compile(r"(.*\d)[eE]([+-]?\d{1,6})")
 
 
@@ -254,13 +258,16 @@ class TextNotation(Notation):
         return f"{matrix}ᵀ"
 
     def apply(self, function: str, *arguments: str) -> str:
-        return f"{function}({', '.join(arguments)})"
+        return f"{function}({f'{_get_separator()} '.join(arguments)})"
 
     def minus(self, term: str) -> str:
         return f"−{term}"
 
     def row(self, *parts: str) -> str:
-        spaced = {",": ", ", **{operator: f" {operator} " for operator in _OPERATORS}}
+        spaced = {
+            ",": f"{_get_separator()} ",
+            **{operator: f" {operator} " for operator in _OPERATORS},
+        }
         return "".join(spaced.get(part, part) for part in parts).strip()
 
 
@@ -282,7 +289,8 @@ class LatexNotation(Notation):
     def number(self, value: Real) -> str:
         text = format_decimal(value, self.decimals).replace("inf", r"\infty")
         mantissa, _, exponent = text.partition("e")
-        return rf"{mantissa}\cdot 10^{{{int(exponent)}}}" if exponent else text
+        mantissa = localize_number(mantissa).replace(",", "{,}")
+        return rf"{mantissa}\cdot 10^{{{int(exponent)}}}" if exponent else mantissa
 
     def word(self, text: str) -> str:
         return rf"\text{{{escape_latex(text)}}}"
@@ -309,7 +317,7 @@ class LatexNotation(Notation):
         return rf"{matrix}^{{\top}}"
 
     def apply(self, function: str, *arguments: str) -> str:
-        inside = ", ".join(arguments)
+        inside = f"{_get_separator()} ".join(arguments)
         if r"\frac" in inside:
             return rf"\operatorname{{{function}}}\mathopen{{}}\left({inside}\right)"
         return rf"\operatorname{{{function}}}({inside})"
@@ -318,7 +326,7 @@ class LatexNotation(Notation):
         return f"-{term}"
 
     def row(self, *parts: str) -> str:
-        spaced = {"+": " + ", "−": " - ", "=": " = ", ",": ", "}
+        spaced = {"+": " + ", "−": " - ", "=": " = ", ",": f"{_get_separator()} "}
         if any(r"\frac" in part for part in parts):
             spaced |= {"(": r"\left(", ")": r"\right)"}
         return "".join(spaced.get(part, part) for part in parts).strip()
@@ -338,7 +346,7 @@ class MathMLNotation(Notation):
     def number(self, value: Real) -> str:
         text = format_decimal(value, self.decimals).replace("inf", "∞")
         mantissa, _, exponent = text.lstrip("-").partition("e")
-        number = f"<mn>{mantissa}</mn>"
+        number = f"<mn>{localize_number(mantissa)}</mn>"
         if exponent:
             power = self.power("<mn>10</mn>", self.number(int(exponent)))
             number = self.product(number, power)
@@ -375,14 +383,15 @@ class MathMLNotation(Notation):
         return self.power(matrix, _TRANSPOSE_SIGN)
 
     def apply(self, function: str, *arguments: str) -> str:
-        inside = "<mo>,</mo>".join(arguments)
+        inside = f"<mo>{_get_separator()}</mo>".join(arguments)
         return self.row(f"<mi>{escape_xml(function)}</mi><mo>&#x2061;</mo>", "(", inside, ")")
 
     def minus(self, term: str) -> str:
         return f"<mrow><mo>−</mo>{term}</mrow>"
 
     def row(self, *parts: str) -> str:
-        marks = {mark: f"<mo>{mark}</mo>" for mark in (*_OPERATORS, ",")}
+        marks = {mark: f"<mo>{mark}</mo>" for mark in _OPERATORS}
+        marks[","] = f"<mo>{_get_separator()}</mo>"
         # Parentheses stretch only around fractions: browsers set stretchy ones too far apart.
         stretchy = "" if any("<mfrac>" in part for part in parts) else ' stretchy="false"'
         marks |= {bracket: f"<mo{stretchy}>{bracket}</mo>" for bracket in "()"}
@@ -407,7 +416,13 @@ def typeset(text: str) -> str:
         return f"{typeset(match[1])}·10{str(int(match[2])).translate(_SUPERSCRIPT)}"
     if text in _INFINITE:
         return _INFINITE[text]
-    return f"−{text[1:]}" if text[:1] == "-" and text[1:2].isdigit() else text
+    text = f"−{text[1:]}" if text[:1] == "-" and text[1:2].isdigit() else text
+    return localize_number(text) if _POINT.fullmatch(text) else text
+
+
+def _get_separator() -> str:
+    """Return the mark between arguments: a semicolon where numbers have a comma."""
+    return ";" if get_language().decimal_mark == "," else ","
 
 
 def _parenthesize(text: str) -> str:

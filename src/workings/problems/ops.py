@@ -301,6 +301,13 @@ _ERF = np.vectorize(math.erf, otypes=[np.float64])
 _GELU_MINIMUM = -0.7517915246935645
 
 
+_SILU_MINIMUM = -1.278464542761074
+
+
+def _silu(x: Floats) -> Floats:
+    return np.where(np.isneginf(x), 0.0, x * np.exp(-np.logaddexp(0, -x)))
+
+
 def _gelu(x: Floats) -> Floats:
     normal_cdf: Floats = (1 + _ERF(x / math.sqrt(2))) / 2
     return np.where(np.isneginf(x), 0.0, x * normal_cdf)
@@ -311,6 +318,7 @@ ACTIVATIONS: dict[str, Callable[[IntervalMatrix], IntervalMatrix]] = {
     "tanh": lambda x: x.apply_monotonic(np.tanh),
     "sigmoid": IntervalMatrix.sigmoid,
     "gelu": lambda x: x.apply_piecewise_monotonic(_gelu, _GELU_MINIMUM),
+    "silu": lambda x: x.apply_piecewise_monotonic(_silu, _SILU_MINIMUM),
     "none": lambda x: x,
 }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -25,42 +25,59 @@ class Alternative:
     min_steps: int = 1
 
 
+Form: TypeAlias = Literal["choice", "flag", "number", "text"]
+
+
 @dataclass(frozen=True)
 class Option:
-    """A setting of a kind; `parse(where, value)` returns its value or raises a `UserError`."""
+    """A setting of a kind; `parse(where, value)` returns its value or raises a `UserError`.
+
+    `form` and `choices` say how it is entered.
+    """
 
     default: Any
     parse: Callable[[str, Any], Any]
     is_required: bool = False
     alternatives: tuple[Alternative, ...] = ()
     is_given: bool = False  # a text or number that is shown beside the given matrices
+    form: Form = "text"
+    choices: tuple[str, ...] = ()
 
 
 def make_choice(*choices: str, default: str | None = None) -> Option:
     """Return an option that is one of several words; the first is the default."""
     return Option(
-        choices[0] if default is None else default, lambda w, v: parse_choice(w, v, choices)
+        choices[0] if default is None else default,
+        lambda w, v: parse_choice(w, v, choices),
+        form="choice",
+        choices=choices,
     )
 
 
 def make_convention(*choices: str, alternatives: tuple[Alternative, ...]) -> Option:
     """Return an option that a problem may leave open (None): the alternatives are then tried."""
-    return Option(None, lambda w, v: parse_choice(w, v, choices), alternatives=alternatives)
+    return Option(
+        None,
+        lambda w, v: parse_choice(w, v, choices),
+        alternatives=alternatives,
+        form="choice",
+        choices=choices,
+    )
 
 
 def make_count(default: int | None, minimum: int = 1, maximum: int = MAX_SIDE) -> Option:
     """Return an option that is a whole number; without a default it may be left out (None)."""
-    return Option(default, lambda w, v: parse_count(w, v, minimum, maximum))
+    return Option(default, lambda w, v: parse_count(w, v, minimum, maximum), form="number")
 
 
 def make_number(default: float | None, minimum: float = -np.inf, maximum: float = np.inf) -> Option:
     """Return an option that is a finite number in a range."""
-    return Option(default, lambda w, v: parse_finite_number(w, v, minimum, maximum))
+    return Option(default, lambda w, v: parse_finite_number(w, v, minimum, maximum), form="number")
 
 
 def make_flag(default: bool = False) -> Option:
     """Return an option that is true or false."""
-    return Option(default, _parse_flag)
+    return Option(default, _parse_flag, form="flag")
 
 
 def make_words(is_required: bool = True) -> Option:

@@ -123,6 +123,14 @@ class Problem:
         return read_problem(text, **settings)
 
     def _read(self, table: Mapping[str, Any]) -> None:
+        reader, claimed = self._read_steps(table)
+        self.given_reprints = list(self._read_given_reprints(reader, claimed))
+        self.claims = list(self._read_claims(reader, claimed))
+
+    def _read_steps(
+        self, table: Mapping[str, Any]
+    ) -> tuple[ProblemReader, dict[tuple[str, int], Any]]:
+        """Read all but the claims, which are returned by step and reprint; compute nothing."""
         reader = ProblemReader(table)
         self.table = table
         self.kind = reader.read_kind()
@@ -147,8 +155,7 @@ class Problem:
             name for key, _ in claimed for name in (key, remove_part_index(key))
         )
         self.steps = self.kind.build(self.sizes, self.setting)
-        self.given_reprints = list(self._read_given_reprints(reader, claimed))
-        self.claims = list(self._read_claims(reader, claimed))
+        return reader, claimed
 
     def _infer_sizes(self, flat: frozenset[str]) -> Sizes:
         """Infer every size from the given matrices and check that their shapes fit together.
@@ -224,6 +231,16 @@ class Problem:
             shape, labels = exact[key].shape, self.get_step(key).labels
             numbers = reader.read_matrix(where, value, shape, self.column_vectors, labels)
             yield Claim(key, numbers, reprint)
+
+    def can_add(self, name: str, matrix: Any) -> bool:
+        """Return True if a matrix fits the given ones; nothing is computed."""
+        table = {key: value for key, value in self.table.items() if key != "claim"}
+        try:
+            with_matrix = {**table, "given": {**table.get("given", {}), name: matrix}}
+            Problem.__new__(Problem)._read_steps(with_matrix)
+        except UserError:
+            return False
+        return True
 
     @cached_property
     def exact_matrices(self) -> dict[str, IntervalMatrix]:

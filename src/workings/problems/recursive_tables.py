@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from workings.languages import gettext
 from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.notation import Notation
 from workings.problems.ops import Env, MistakeOption, Op, UnaryOp, format_symbol, get_own_claim
@@ -119,19 +120,35 @@ class EditTable(RecursiveTable):
         yield (
             f"substitution-costs-{words[other]}",
             replace(self, substitution=other),
-            f"counted {other:g} for a substitution, not {self.substitution:g}",
+            gettext(
+                "counted {other:g} for a substitution, not {substitution:g}",
+                other=other,
+                substitution=self.substitution,
+            ),
         )
         costly = replace(self, match=self.substitution)
-        yield "match-costs-one", costly, "counted a substitution for equal words"
-        yield "border-of-zeros", replace(self, has_border=False), "started with zeros at the border"
+        yield "match-costs-one", costly, gettext("counted a substitution for equal words")
+        yield (
+            "border-of-zeros",
+            replace(self, has_border=False),
+            gettext("started with zeros at the border"),
+        )
         free = replace(self, insertion=0.0)
-        yield "insertions-not-counted", free, "counted nothing for an insertion"
+        yield "insertions-not-counted", free, gettext("counted nothing for an insertion")
         free = replace(self, deletion=0.0)
-        yield "deletions-not-counted", free, "counted nothing for a deletion"
+        yield "deletions-not-counted", free, gettext("counted nothing for a deletion")
         largest = replace(self, takes_largest=True)
-        yield "maximum-for-minimum", largest, "took the largest of the three, not the smallest"
+        yield (
+            "maximum-for-minimum",
+            largest,
+            gettext("took the largest of the three, not the smallest"),
+        )
         diagonal = replace(self, only_diagonal=True)
-        yield "only-diagonal", diagonal, "compared word by word, without insertions and deletions"
+        yield (
+            "only-diagonal",
+            diagonal,
+            gettext("compared word by word, without insertions and deletions"),
+        )
 
 
 @dataclass(frozen=True)
@@ -158,7 +175,9 @@ class SubsequenceTable(RecursiveTable):
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         match = n.total([n.word("diagonal"), n.number(1)])
-        return n.apply("max", n.word("above"), n.word("left"), n.row(match, n.word(" if equal")))
+        return n.apply(
+            "max", n.word("above"), n.word("left"), n.row(match, n.word(gettext(" if equal")))
+        )
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         if i == 0 or j == 0:
@@ -170,13 +189,17 @@ class SubsequenceTable(RecursiveTable):
 
     def list_mistakes(self, problem: "Problem", step: "Step") -> Iterator[MistakeOption]:  # noqa: ARG002
         run = replace(self, contiguous=True)
-        yield "contiguous-for-common", run, "started again at 0 where the words differ"
+        yield "contiguous-for-common", run, gettext("started again at 0 where the words differ")
         beside = replace(self, match_from="beside")
-        yield "match-not-from-diagonal", beside, "added 1 to the larger neighbor, not diagonally"
+        yield (
+            "match-not-from-diagonal",
+            beside,
+            gettext("added 1 to the larger neighbor, not diagonally"),
+        )
         always = replace(self, adds_without_match=True)
-        yield "difference-counted", always, "added 1 where the words differ, too"
+        yield "difference-counted", always, gettext("added 1 where the words differ, too")
         above = replace(self, uses_above_only=True)
-        yield "left-neighbor-forgotten", above, "took the number above without comparing"
+        yield "left-neighbor-forgotten", above, gettext("took the number above without comparing")
 
 
 @dataclass(frozen=True)
@@ -197,6 +220,9 @@ class Corner(UnaryOp):
         return n.apply("last", format_symbol(n, self.x))
 
     def list_mistakes(self, problem: "Problem", step: "Step") -> Iterator[MistakeOption]:  # noqa: ARG002
-        for row, column, place in ((2, 1, "above"), (1, 2, "left of"), (2, 2, "diagonally before")):
-            wrong = replace(self, row=row, column=column)
-            yield "wrong-cell", wrong, f"took the cell {place} the last one"
+        for row, column, description in (
+            (2, 1, gettext("took the cell above the last one")),
+            (1, 2, gettext("took the cell left of the last one")),
+            (2, 2, gettext("took the cell diagonally before the last one")),
+        ):
+            yield "wrong-cell", replace(self, row=row, column=column), description

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from workings.languages import gettext
 from workings.problems.numbers import Number, read_number, transpose_rows
 from workings.problems.problem import Problem
 from workings.problems.verdicts import MINUS_INFINITY_THRESHOLD
@@ -27,8 +28,14 @@ class ReprintedCell:
     def describe(self) -> str:
         """Return a sentence: the place, the first print and the reprint."""
         row, column = self.cell
-        place = f"{self.key}, row {row + 1}, column {column + 1}"
-        return f"{place}: printed as {self.first_text}, then as {self.text}"
+        return gettext(
+            "{step}, row {row}, column {column}: printed as {first_text}, then as {text}",
+            step=self.key,
+            row=row + 1,
+            column=column + 1,
+            first_text=self.first_text,
+            text=self.text,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the JSON report (docs/problem-format.md)."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from workings.languages import gettext
 from workings.problems.intervals import Bools, Floats, IntervalMatrix
 from workings.problems.notation import Notation
 from workings.problems.ops import Copy, Env, MistakeOption, Op, Terms, UnaryOp, format_symbol
@@ -59,8 +60,12 @@ class TopK(UnaryOp):
     def list_mistakes(self, problem: "Problem", step: "Step") -> Iterator[MistakeOption]:  # noqa: ARG002
         for k in (self.k - 1, self.k + 1):
             if k > 0:
-                yield "off-by-one", replace(self, k=k), f"kept {k} tokens, not {self.k}"
-        yield "smallest-kept", replace(self, smallest=True), "kept the least likely tokens"
+                yield (
+                    "off-by-one",
+                    replace(self, k=k),
+                    gettext("kept {k} tokens, not {k_2}", k=k, k_2=self.k),
+                )
+        yield "smallest-kept", replace(self, smallest=True), gettext("kept the least likely tokens")
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class Sorted(UnaryOp):
         return n.apply("sort", format_symbol(n, self.x))
 
     def list_mistakes(self, problem: "Problem", step: "Step") -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "not-sorted", Copy(self.x), "left the tokens in their order"
+        yield "not-sorted", Copy(self.x), gettext("left the tokens in their order")
 
 
 @dataclass(frozen=True)
@@ -132,10 +137,18 @@ class TopP(UnaryOp):
 
     def list_mistakes(self, problem: "Problem", step: "Step") -> Iterator[MistakeOption]:  # noqa: ARG002
         short = replace(self, extra=-1)
-        yield "stopped-before-threshold", short, "left out the token that reaches the threshold"
-        yield "off-by-one", replace(self, extra=1), "kept one token after the threshold"
+        yield (
+            "stopped-before-threshold",
+            short,
+            gettext("left out the token that reaches the threshold"),
+        )
+        yield "off-by-one", replace(self, extra=1), gettext("kept one token after the threshold")
         limit = Threshold(self.x, 1 - self.p)
-        yield "threshold-for-each-token", limit, f"kept every token above {1 - self.p:.4g}"
+        yield (
+            "threshold-for-each-token",
+            limit,
+            gettext("kept every token above {p:.4g}", p=1 - self.p),
+        )
 
 
 @dataclass(frozen=True)
@@ -193,11 +206,19 @@ class Renormalization(Op):
         return (self.x, self.total)
 
     def list_mistakes(self, problem: "Problem", step: "Step") -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "not-renormalized", Copy(self.x), "did not divide by the sum of the kept ones"
-        yield "softmax-for-division", _KeptSoftmax(self.x), "took a softmax of the probabilities"
-        yield "divided-by-count", _KeptMean(self.x), "divided by the number of kept tokens"
+        yield (
+            "not-renormalized",
+            Copy(self.x),
+            gettext("did not divide by the sum of the kept ones"),
+        )
+        yield (
+            "softmax-for-division",
+            _KeptSoftmax(self.x),
+            gettext("took a softmax of the probabilities"),
+        )
+        yield "divided-by-count", _KeptMean(self.x), gettext("divided by the number of kept tokens")
         all_kept = replace(self, x=self.original)
-        yield "dropped-tokens-kept", all_kept, "divided the dropped tokens, too"
+        yield "dropped-tokens-kept", all_kept, gettext("divided the dropped tokens, too")
 
 
 @dataclass(frozen=True)
@@ -246,4 +267,8 @@ class Argmax(UnaryOp):
         return n.apply("argmax", *(n.number(float(v)) for v in env[self.x].mid[i]))
 
     def list_mistakes(self, problem: "Problem", step: "Step") -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "smallest-chosen", replace(self, smallest=True), "chose the least likely token"
+        yield (
+            "smallest-chosen",
+            replace(self, smallest=True),
+            gettext("chose the least likely token"),
+        )

@@ -1,10 +1,12 @@
 """Slips in single numbers: signs, digits, copies, and one wrong term of a sum."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations
 
 import numpy as np
 
+from workings.languages import gettext, gettext_noop
 from workings.problems.intervals import Bools, Floats, IntervalMatrix
 from workings.problems.labels import get_label
 from workings.problems.notation import TextNotation
@@ -15,6 +17,7 @@ from workings.problems.wrong_step import Explanation, WrongStep
 _MAX_WORKING_CHARS = 100  # a longer calculation explains nothing
 _MAX_WORKING_COLUMNS = 16  # wider rows are not written out
 _MIN_UNITS = 5  # a smaller number has too few digits to recognize a moved decimal point
+_MIN_DIGITS = 3  # with fewer, most numbers differ in a single digit
 _MAX_DIGITS = 15  # the precision of a 64-bit float
 _MAX_WRONG_CELLS = 64  # more wrong cells are not slips in writing
 _MAX_TERM_SLIPS = 2  # more wrong cells are not slips in a single term
@@ -24,9 +27,11 @@ _MAX_ADJACENT_CHANCE = 0.2  # of a copy from an adjacent cell
 _MAX_COPY_CHANCE = 0.2  # of a copy from any of the other steps
 
 _SLIP_DESCRIPTIONS = {
-    "sign-lost": "has the sign of {} wrong",
-    "digits-swapped": "has two digits of {} swapped",
-    "decimal-point-moved": "has the decimal point of {} in the wrong place",
+    "sign-lost": gettext_noop("{first_text} has the sign of {right} wrong"),
+    "digits-swapped": gettext_noop("{first_text} has two digits of {right} swapped"),
+    "decimal-point-moved": gettext_noop(
+        "{first_text} has the decimal point of {right} in the wrong place"
+    ),
 }
 
 
@@ -64,8 +69,11 @@ def _find_digit_slips(wrong_step: WrongStep) -> Iterator[Explanation]:
         chance = _estimate_slip_chance(wrong_step, explained, num_tried)
         if explained.any() and chance <= _MAX_SLIP_CHANCE:
             value = float(wrong_step.carried_matrix.mid[wrong_step.first_cell])
-            description = template.format(TextNotation(4).number(value))
-            text = f"{wrong_step.first_text} {description}"
+            text = gettext(
+                template,
+                first_text=wrong_step.first_text,
+                right=TextNotation(4).number(value),
+            )
             yield Explanation(name, text, explained, None, chance)
 
 
@@ -127,7 +135,10 @@ def _find_adjacent_copies(wrong_step: WrongStep) -> Iterator[Explanation]:
     if explained.any():
         chance = _estimate_adjacent_chance(wrong_step, copyable, neighbors, explained)
         if chance <= _MAX_ADJACENT_CHANCE:
-            description = f"{wrong_step.first_text} is also the number in an adjacent cell"
+            description = gettext(
+                "{first_text} is also the number in an adjacent cell",
+                first_text=wrong_step.first_text,
+            )
             yield Explanation("copied-from-neighbour", description, explained, None, chance)
 
 
@@ -193,7 +204,9 @@ def _compare_with_step(
         fits = claimed.matches(IntervalMatrix.exact(other))
     # A later step is computed from this one, so only several numbers can be a misprint of it.
     if (fits | claimed.is_blank).all() and not (is_later and wrong_step.num_wrong == 1):
-        yield _make_copy(wrong_step, fits & wrong, f"these are the numbers of {key}")
+        yield _make_copy(
+            wrong_step, fits & wrong, gettext("these are the numbers of {key}", key=key)
+        )
     for transposed in (False, True):
         yield from _find_copied_lines(
             wrong_step, key, other.T if transposed else other, transposed, is_later
@@ -202,7 +215,11 @@ def _compare_with_step(
         # A single number may match a rounded one by chance, so it must be equal.
         explained = fits & wrong & (claimed.values == other) & ~_is_zero_for_infinity(wrong_step)
         if explained[wrong_step.first_cell]:
-            description = f"{wrong_step.first_text} is the number at the same place of {key}"
+            description = gettext(
+                "{first_text} is the number at the same place of {key}",
+                first_text=wrong_step.first_text,
+                key=key,
+            )
             yield _make_copy(wrong_step, explained, description)
 
 
@@ -255,8 +272,11 @@ def _find_copied_lines(
             explained = np.zeros(wrong.shape, dtype=np.bool_)
             explained[line] = wrong[line]
             # With column vectors, a row here is a column of the problem.
-            axis = "row" if transposed == wrong_step.problem.column_vectors else "column"
-            description = f"this {axis} is {axis} {k + 1} of {key}"
+            description = (
+                gettext("this row is row {k} of {key}", k=k + 1, key=key)
+                if transposed == wrong_step.problem.column_vectors
+                else gettext("this column is column {k} of {key}", k=k + 1, key=key)
+            )
             explained = explained.T if transposed else explained
             yield _make_copy(wrong_step, explained, description, len(other) if count > 1 else 1)
 
@@ -273,7 +293,50 @@ def find_term_slips(wrong_step: WrongStep) -> Iterator[Explanation]:
     for cell, slip in slips.items():
         explained[cell] = slip is not None
     if slip := slips[wrong_step.first_cell]:
-        yield Explanation("arithmetic-slip", f"{slip}: {describe_right(wrong_step)}", explained)
+        yield Explanation(
+            "arithmetic-slip",
+            gettext("{slip}: {right}", slip=slip, right=describe_right(wrong_step)),
+            explained,
+        )
+
+
+def find_wrong_digits(wrong_step: WrongStep) -> Iterator[Explanation]:
+    """Yield the explanation that each wrong cell has one wrong digit: 0.149 for 0.119."""
+    if wrong_step.num_wrong > _MAX_TERM_SLIPS:
+        return
+    explained = np.zeros(wrong_step.is_wrong.shape, dtype=np.bool_)
+    num_tried = np.zeros(explained.shape)
+    for i, j in np.argwhere(wrong_step.is_wrong).tolist():
+        right = wrong_step.carried_matrix.rearrange(partial(_take_cell, i, j))
+        candidates = list(_replace_digits(wrong_step.claimed_matrix, i, j))
+        num_tried[i, j] = len(candidates)
+        explained[i, j] = any(candidate.matches(right).all() for candidate in candidates)
+    chance = _estimate_slip_chance(wrong_step, explained, num_tried)
+    if explained[wrong_step.first_cell] and chance <= _MAX_SLIP_CHANCE:
+        text = f"{wrong_step.first_text} has one wrong digit: {describe_right(wrong_step)}"
+        yield Explanation("arithmetic-slip", text, explained, None, chance)
+
+
+def _take_cell(i: int, j: int, matrix: Floats) -> Floats:
+    return matrix[i : i + 1, j : j + 1]
+
+
+def _replace_digits(claimed_matrix: ClaimedMatrix, i: int, j: int) -> Iterator[ClaimedMatrix]:
+    """Yield the number of a cell with each of its digits replaced by each other one."""
+    value, unit = float(claimed_matrix.values[i, j]), float(claimed_matrix.units[i, j])
+    if not np.isfinite(value) or unit <= 0:
+        return
+    places = max(round(-np.log10(unit)), 0)
+    digits = f"{abs(value):.{places}f}"
+    num_digits = len(digits.replace(".", "").lstrip("0"))
+    for k, old in enumerate(digits if _MIN_DIGITS <= num_digits <= _MAX_DIGITS else ""):
+        for new in "0123456789" if old.isdigit() else "":
+            if new != old:
+                replaced = np.copysign(float(digits[:k] + new + digits[k + 1 :]), value)
+                is_integer = claimed_matrix.is_integer[i, j]
+                yield ClaimedMatrix(
+                    np.array([[replaced]]), np.array([[unit]]), np.array([[is_integer]])
+                )
 
 
 def _find_term_slip(wrong_step: WrongStep, i: int, j: int) -> str | None:
@@ -310,12 +373,18 @@ def list_term_slips(terms: Terms) -> Iterator[tuple[float, str]]:
     n = TextNotation(4)
     for factors, product in zip(terms.products, products, strict=True):
         text = n.product(*map(n.factor, factors)) if len(factors) > 1 else n.number(factors[0])
-        slips = [(wrong, f"{text} taken as {n.number(wrong)}") for wrong in _list_products(factors)]
+        slips = [
+            (wrong, gettext("{text} taken as {wrong}", text=text, wrong=n.number(wrong)))
+            for wrong in _list_products(factors)
+        ]
         if product != 0:
             slips += [
-                (-product, f"{text} taken as {n.number(-product)}"),
-                (0.0, f"{text} left out"),
-                (2 * product, f"{text} counted twice"),
+                (
+                    -product,
+                    gettext("{text} taken as {product}", text=text, product=n.number(-product)),
+                ),
+                (0.0, gettext("{text} left out", text=text)),
+                (2 * product, gettext("{text} counted twice", text=text)),
             ]
         for wrong, description in slips:
             if wrong != product:
@@ -339,8 +408,12 @@ def describe_right(wrong_step: WrongStep) -> str:
     value, labels = float(wrong_step.carried_matrix.mid[i, j]), wrong_step.step.labels
     right = get_label(value, labels) if labels else TextNotation(4).number(value)
     working = format_working(wrong_step.step.op, wrong_step.env, i, j)
-    subject = "it" if working in (None, right) else working
-    return f"{subject} is {right}, not {wrong_step.first_text}"
+    claimed = wrong_step.first_text
+    if working in (None, right):
+        return gettext("it is {right}, not {claimed}", right=right, claimed=claimed)
+    return gettext(
+        "{working} is {right}, not {claimed}", working=working, right=right, claimed=claimed
+    )
 
 
 def format_working(op: Op, env: Env, i: int, j: int) -> str | None:

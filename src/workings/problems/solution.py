@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds import Step
 from workings.problems.kinds.base import Axis
@@ -114,7 +115,9 @@ def format_cell_working(
     """Format the arithmetic of one cell, counted from 1, with the matrices of `env`."""
     step = problem.get_step(key)
     i, j = (column - 1, row - 1) if problem.column_vectors else (row - 1, column - 1)
-    value = float(step.op.compute(env).mid[i, j])
+    value = float(step.op.compute(env).clear_noise().mid[i, j])
+    sources = (key for key in step.op.sources() if key in env)
+    env = {**env, **{key: env[key].clear_noise() for key in sources}}
     result = n.word(get_label(value, step.labels)) if step.labels else n.number(value)
     working = step.op.cell(n, env, i, j)
     name = format_cell_name(n, step, row, column)
@@ -156,7 +159,11 @@ def format_step_title(step: Step, problem: Problem) -> str:
     if step.part_index is None:
         return step.name
     name = problem.kind.part_name
-    return f"{step.name}, {'time' if name == 't' else name} {step.part_index}"
+    if name == "t":
+        return gettext("{step}, time {number}", step=step.name, number=step.part_index)
+    if name == "head":
+        return gettext("{step}, head {number}", step=step.name, number=step.part_index)
+    return f"{step.name}, {name} {step.part_index}"
 
 
 def make_step_formula(step: Step, problem: Problem) -> Formula:
@@ -258,7 +265,7 @@ def make_panel(
     """Return a matrix to display, in the problem's convention."""
     if problem.column_vectors:
         row_axis, column_axis = column_axis, row_axis
-    matrix = problem.orient(intervals.mid)
+    matrix = problem.orient(intervals.clear_noise().mid)
     cells = [
         [
             Cell(format_value(v, decimals, labels), v, mark="masked" if v == -math.inf else "")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from workings.display import Renderable
+from workings.languages import gettext, gettext_noop
 from workings.problems.notation import Formula
 
 if TYPE_CHECKING:
@@ -43,7 +44,20 @@ class Panel:
         return len(self.cells), len(self.cells[0])
 
 
-NO_KNOWN_CAUSE = "no known mistake explains this"
+NO_KNOWN_CAUSE = gettext_noop("no known mistake explains this")
+
+
+def format_verdict(verdict: str) -> str:
+    """Return a verdict as a word of the current language."""
+    words = {
+        "right": gettext("right"),
+        "wrong": gettext("wrong"),
+        "rounded": gettext("rounded"),
+        "follows": gettext("follows"),
+        "blank": gettext("blank"),
+        "nothing to check": gettext("nothing to check"),
+    }
+    return words.get(verdict, verdict)
 
 
 @dataclass(frozen=True)
@@ -70,21 +84,43 @@ class MistakeSummary:
         """Format the names of the causes: `not-scaled or copied-from-another-step`."""
         groups: dict[frozenset[str | None], str] = {}
         for cause in self.causes:
-            name = cause.name if cause.explained_share else NO_KNOWN_CAUSE
-            name = name if cause.partner is None else f"{name} and {cause.partner}"
+            name = cause.name if cause.explained_share else gettext(NO_KNOWN_CAUSE)
+            name = name if cause.partner is None else name + gettext(" and ") + cause.partner
             groups.setdefault(frozenset((cause.name, cause.partner)), name)
-        return " or ".join(groups.values())
+        return gettext(" or ").join(groups.values())
 
     def format_as_further(self, number: int) -> str:
         """Format a mistake after the first in one line: `second mistake: scaled, row 1, …`."""
-        ordinal = _ORDINALS[number] if number < len(_ORDINALS) else f"{number}th"
         shares = sorted({cause.explained_share for cause in self.causes if cause.explained_share})
-        explained = f", {shares[0].replace('/', ' of ')}" if shares else ""
-        claim = f"{self.claimed}, but it is {self.expected}"
-        return f"{ordinal} mistake: {self.location}: {claim}: {self.format_causes()}{explained}"
+        explained, _, wrong = shares[0].partition("/") if shares else ("", "", "")
+        line = gettext(
+            "{ordinal} mistake: {location}: {claimed}, but it is {expected}: {causes}",
+            ordinal=format_ordinal(number),
+            location=self.location,
+            claimed=self.claimed,
+            expected=self.expected,
+            causes=self.format_causes(),
+        )
+        return line + gettext(", {explained} of {wrong}", explained=explained, wrong=wrong) * bool(
+            shares
+        )
 
 
-_ORDINALS = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+def format_ordinal(number: int) -> str:
+    """Format which one of several: second, third."""
+    ordinals = (
+        gettext("first"),
+        gettext("second"),
+        gettext("third"),
+        gettext("fourth"),
+        gettext("fifth"),
+        gettext("sixth"),
+        gettext("seventh"),
+        gettext("eighth"),
+    )
+    if number <= len(ordinals):
+        return ordinals[number - 1]
+    return gettext("{number}th", number=number)
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ from workings.recipes.translation import (
     TranslationTokenizerConfig,
     TranslationTrainConfig,
     TranslatorConfig,
+    TranslatorPositions,
     TranslatorVariant,
     parse_translator_config,
 )
@@ -165,6 +166,7 @@ __all__ = [
     "TranslationTokenizerConfig",
     "TranslationTrainConfig",
     "TranslatorConfig",
+    "TranslatorPositions",
     "TranslatorVariant",
     "Width",
     "build_recipe",

@@ -24,6 +24,8 @@ from workings.recipes.base import (
     VocabSize,
 )
 
+TranslatorPositions: TypeAlias = Literal["sinusoidal", "fairseq"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationDataConfig(BoundedConfig):
@@ -107,6 +109,9 @@ class TransformerTranslatorConfig(TranslatorConfig, TransformerDecoderConfig):
     """blocks of the encoder, and of the decoder"""
     share_embeddings: bool = True
     """one embedding for both languages, which needs tokenizer.shared_vocab"""
+    positions: TranslatorPositions = "sinusoidal"
+    """sinusoidal: those of the paper; fairseq: other frequencies, from position 2 on, as in
+    M2M100"""
 
 
 # A recipe that does not state its kind of model has the first.

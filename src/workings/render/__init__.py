@@ -1,7 +1,8 @@
 """Results as text, HTML, LaTeX, SVG and pictures.
 
 `text(x)`, `html(x)`, `latex(x)`, `svg(x)` and `picture(x)` show every result of `workings.problems`
-and `workings.interpret`. A class has one module here that renders it, imported when it is needed.
+and `workings.interpret`; `save(x, "x.pdf")` writes its picture as SVG, PDF or PNG. A class has one
+module here that renders it, imported when it is needed.
 """
 
 from collections.abc import Callable
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from workings.errors import UserError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from workings.render.pictures import Picture
 
-__all__ = ["html", "latex", "picture", "register", "svg", "text"]
+__all__ = ["html", "latex", "picture", "register", "save", "svg", "text"]
 
 # Classes by name, so that rendering one of them imports neither torch nor the others.
 _MODULES = {
@@ -24,6 +27,7 @@ _MODULES = {
     "workings.interpret.results.AttentionMaps": "workings.render.attention_maps",
     "workings.interpret.results.Attribution": "workings.render.attribution",
     "workings.interpret.results.CaptionAttention": "workings.render.caption_attention",
+    "workings.interpret.results.GateActivations": "workings.render.gates",
     "workings.interpret.results.GradientReport": "workings.render.gradient_flow",
     "workings.interpret.results.NeuronSearch": "workings.render.neurons",
     "workings.interpret.results.TranslatorComparison": "workings.render.comparison",
@@ -66,9 +70,28 @@ def svg(result: object) -> str:
 
 
 def picture(result: object) -> "Picture":
-    """Return the picture of a result; it can be saved as SVG or PNG."""
+    """Return the picture of a result; it can be saved as SVG, PDF or PNG."""
     rendered: Picture = _renderer(result, "render_picture")(result)
     return rendered
+
+
+def save(
+    result: object,
+    path: "str | Path",
+    *,
+    width: str | float | None = None,
+    font_size: str | float | None = None,
+    theme: str | None = None,
+) -> None:
+    """Write the picture of a result to a `.svg`, `.pdf` or `.png` file.
+
+    `width` and `font_size` are pixels or lengths such as `"12cm"` and `"9pt"`; `theme` is light,
+    dark or print.
+    """
+    from workings.render.picture_style import PictureStyle
+
+    style = PictureStyle.parse(width, font_size, theme)
+    picture(result).styled(style).save(path)
 
 
 def register(cls: type, module: str) -> None:

@@ -23,7 +23,7 @@ from workings.plain_text import (
 from workings.render.colors import color_ramp
 from workings.render.images import max_pool
 from workings.render.page import escape_html, html_fragment, html_page
-from workings.render.pictures import Picture, text_width, truncate_to_pixels
+from workings.render.pictures import Picture, text_width, truncate_to_pixels, wrap_to_pixels
 
 MAP_COLOR = "c2"
 _ARROW = " → "  # between the source and the target in a title
@@ -36,7 +36,13 @@ _MAX_WIDTH = 1140  # further maps go below
 _SINGLE_SIDE, _LARGE_SIDE, _SMALL_SIDE = 560, 460, 230  # of a single map, one of few, one of many
 _MAX_LARGE_MAPS, _MIN_LARGE_TOKENS = 4, 40  # up to 4 maps of more than 40 tokens are large
 _MAX_CELL, _MIN_LABELED_CELL = 24, 11  # smaller cells have no labels
+_MAX_FILLING_CELL = 64  # of maps that fill a given width
 _MAX_LABEL_WIDTH = 110
+_BAR_WIDTH, _BAR_NAME_WIDTH, _BAR_GAP = 200, 48, 20  # of the color bar
+_BAR_STEPS, _BAR_TICKS = (
+    40,
+    (0, 0.05, 0.25, 0.5, 1),
+)  # equidistant in opacity, the root of the weight
 
 # Of the text, in characters.
 _MAX_LABELED_ROWS = 40  # of one map among several; larger ones have no labels
@@ -64,7 +70,7 @@ def render_fragment(maps: AttentionMaps) -> str:
 
 def render_body(maps: AttentionMaps) -> str:
     """Return the legend and the picture, without a title."""
-    hint = " Point at a cell for its weight." if _has_tooltips(maps) else ""
+    hint = ' <span class="hint">Point at a cell for its weight.</span>' * _has_tooltips(maps)
     return f"""<p class="explanation">{escape_html(map_legend(maps))}.{hint}</p>
 <div class="scroll">{render_picture(maps, with_title=False).svg()}</div>
 """
@@ -111,16 +117,27 @@ def _has_tooltips(maps: AttentionMaps) -> bool:
     return len(maps.rows) * len(maps.columns) * len(maps.maps) <= _MAX_TOOLTIPS
 
 
-def render_picture(maps: AttentionMaps, *, with_title: bool = True) -> Picture:
-    """Draw the maps side by side; the first one of each line has the row labels."""
-    layout = _compute_layout(maps, with_title)
-    picture = Picture(layout.width, layout.height, map_title(maps))
-    if with_title:
-        width = layout.width - 2 * _MARGIN
-        title = truncate_to_pixels(map_title(maps), width, _TITLE_SIZE, bold=True)
-        picture.add_text(_MARGIN, _MARGIN + _TITLE_SIZE - 3, title, size=_TITLE_SIZE, bold=True)
+def render_picture(
+    maps: AttentionMaps, *, with_title: bool = True, width: float | None = None
+) -> Picture:
+    """Draw the maps side by side, with a color bar below them.
+
+    The first map of each line has the row labels. Without a `width`, the picture is as wide as its
+    maps, up to 1140 pixels.
+    """
+    layout = _compute_layout(maps, with_title, width)
+    picture = Picture(
+        layout.width,
+        layout.height,
+        map_title(maps),
+        lambda width: render_picture(maps, with_title=with_title, width=width),
+    )
+    for k, line in enumerate(layout.title, start=1):
+        y = _MARGIN + k * (_TITLE_SIZE + 4) - 7
+        picture.add_text(_MARGIN, y, line, size=_TITLE_SIZE, bold=True)
     for k, head_map in enumerate(maps.maps):
         _draw_map(picture, maps, head_map, layout, k)
+    _draw_color_bar(picture, layout)
     return picture
 
 
@@ -133,9 +150,24 @@ class _Layout:
     map_size: tuple[float, float]  # width, height
     label_space: tuple[float, float]  # to the left of a map and above it; (0, 0): no labels
     num_maps: int
-    top: float
+    title: list[str]  # lines
+    legend: list[str]  # lines; to the right of the color bar, or above it
     rotated_labels: bool  # column labels that are wider than a cell
     min_width: float  # for the title
+
+    @property
+    def top(self) -> float:
+        return _MARGIN + ((_TITLE_SIZE + 4) * len(self.title) + 10 if self.title else 0)
+
+    @property
+    def is_legend_beside_bar(self) -> bool:
+        room = self.width - 2 * _MARGIN - _BAR_WIDTH - _BAR_NAME_WIDTH - _BAR_GAP
+        return len(self.legend) == 1 and text_width(self.legend[0], _LABEL_SIZE) <= room
+
+    @property
+    def legend_height(self) -> float:
+        bar = 2 * _LABEL_SIZE + 8
+        return bar + (0 if self.is_legend_beside_bar else (_LABEL_SIZE + 5) * len(self.legend))
 
     @property
     def width(self) -> float:
@@ -145,7 +177,7 @@ class _Layout:
     @property
     def height(self) -> float:
         rows = -(-self.num_maps // self.maps_per_row)
-        return math.ceil(self.top + rows * self.row_height + _MARGIN - _GAP)
+        return math.ceil(self.top + rows * self.row_height + self.legend_height + _MARGIN)
 
     @property
     def row_height(self) -> float:
@@ -159,33 +191,50 @@ class _Layout:
         return x, self.top + row * self.row_height + _NAME_SIZE + 8 + self.label_space[1]
 
 
-def _compute_layout(maps: AttentionMaps, with_title: bool) -> _Layout:
-    count = len(maps.maps)
-    cell = _cell_size(max(len(maps.rows), len(maps.columns)), count)
+def _compute_layout(maps: AttentionMaps, with_title: bool, width: float | None) -> _Layout:
+    count, num_columns = len(maps.maps), len(maps.columns)
+    max_width, title = width or _MAX_WIDTH, map_title(maps)
+    cell = _cell_size(max(len(maps.rows), num_columns), count, max_width)
     label_space, rotated = _label_space(maps, cell)
-    size = (len(maps.columns) * cell, len(maps.rows) * cell)
-    title_width = text_width(map_title(maps), _TITLE_SIZE, bold=True) * with_title + 2 * _MARGIN
+    per_row = _maps_per_row(count, num_columns * cell, label_space[0], max_width)
+    if width is not None:  # the maps fill it
+        room = width - 2 * _MARGIN - label_space[0] + _GAP  # each map has a gap to its right
+        for n in (per_row + 1, per_row + 2):  # somewhat smaller ones in rows of equal length
+            if count % n == 0 and room / n - _GAP >= max(_MIN_LABELED_CELL * num_columns, 80):
+                per_row = n
+        for _ in range(2):  # larger cells may make space for labels
+            room = width - 2 * _MARGIN - label_space[0] + _GAP
+            cell = min((room / per_row - _GAP) / num_columns, _MAX_FILLING_CELL)
+            label_space, rotated = _label_space(maps, cell)
+    title_width = text_width(title, _TITLE_SIZE, bold=True) * with_title + 2 * _MARGIN
+    min_width = width or min(max(title_width, 320), _MAX_WIDTH)
+    size = (num_columns * cell, len(maps.rows) * cell)
+    maps_width = label_space[0] + per_row * (size[0] + _GAP) - _GAP
+    text_room = max(maps_width, min_width - 2 * _MARGIN)
     return _Layout(
         cell_size=cell,
-        maps_per_row=_maps_per_row(count, size[0], label_space[0]),
+        maps_per_row=per_row,
         map_size=size,
         label_space=label_space,
         num_maps=count,
-        top=_MARGIN + (_TITLE_SIZE + 14) * with_title,
+        title=wrap_to_pixels(title, text_room, _TITLE_SIZE, bold=True, max_lines=4)
+        if with_title
+        else [],
+        legend=wrap_to_pixels(axes_legend(maps), text_room, _LABEL_SIZE, max_lines=4),
         rotated_labels=rotated,
-        min_width=min(max(title_width, 320), _MAX_WIDTH),
+        min_width=min_width,
     )
 
 
-def _cell_size(tokens: int, num_maps: int) -> float:
+def _cell_size(tokens: int, num_maps: int, max_width: float) -> float:
     if num_maps == 1:
         side = _SINGLE_SIDE
     elif num_maps <= _MAX_LARGE_MAPS and tokens > _MIN_LARGE_TOKENS:
         side = _LARGE_SIDE
     else:
         side = _SMALL_SIDE
-    cell = min(side / tokens, _MAX_CELL)
-    max_side = _MAX_WIDTH if num_maps == 1 else _MAX_WIDTH / 3
+    cell = min(min(side, max_width - 2 * _MARGIN) / tokens, _MAX_CELL)
+    max_side = max_width if num_maps == 1 else max_width / 3
     if cell < _MIN_LABELED_CELL and tokens * _MIN_LABELED_CELL < max_side:
         return _MIN_LABELED_CELL  # rather a larger map with labels than a smaller one without
     return cell
@@ -205,9 +254,9 @@ def _label_space(maps: AttentionMaps, cell: float) -> tuple[tuple[float, float],
     return (min(row_width, _MAX_LABEL_WIDTH) + 6, above + 6), rotated
 
 
-def _maps_per_row(count: int, map_width: float, label_width: float) -> int:
+def _maps_per_row(count: int, map_width: float, label_width: float, max_width: float) -> int:
     """Return how many maps fit side by side, or fewer if that makes all rows equally long."""
-    fitting = max(1, int((_MAX_WIDTH - label_width - 2 * _MARGIN + _GAP) / (map_width + _GAP)))
+    fitting = max(1, int((max_width - label_width - 2 * _MARGIN + _GAP) / (map_width + _GAP)))
     divisor = next(n for n in range(fitting, 0, -1) if count % n == 0)
     return min(divisor if 2 * divisor > fitting else fitting, count)
 
@@ -236,6 +285,29 @@ def _draw_map(
         if index % layout.maps_per_row == 0:
             _draw_row_labels(picture, maps.rows, layout, (x, y))
         _draw_column_labels(picture, maps.columns, layout, (x, y))
+
+
+def _draw_color_bar(picture: Picture, layout: _Layout) -> None:
+    """Draw the colors of the weights from 0 to 1, and what rows and columns are."""
+    y = layout.height - _MARGIN - _LABEL_SIZE - 4  # of the baseline of its name
+    left, top = _MARGIN + _BAR_NAME_WIDTH, y - _LABEL_SIZE + 2
+    width = min(_BAR_WIDTH, layout.width - _MARGIN - left - 8)
+    right, bottom = left + width, top + _LABEL_SIZE
+    picture.add_text(_MARGIN, y, "weight", "soft", _LABEL_SIZE)
+    opacities = [(k + 0.5) / _BAR_STEPS for k in range(_BAR_STEPS)]
+    picture.add_grid((left, top, width, _LABEL_SIZE), [opacities], MAP_COLOR)
+    corners = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
+    picture.add_line(corners, "line")
+    for weight in _BAR_TICKS:
+        x = left + width * weight_opacity(weight)
+        picture.add_line([(x, bottom), (x, bottom + 3)], "soft")
+        label = f"{weight:g}"
+        picture.add_text(x, bottom + 4 + _LABEL_SIZE, label, "soft", _LABEL_SIZE, "middle")
+    if layout.is_legend_beside_bar:
+        picture.add_text(right + _BAR_GAP, y, layout.legend[0], "soft", _LABEL_SIZE)
+        return
+    for k, line in enumerate(reversed(layout.legend), start=1):
+        picture.add_text(_MARGIN, y - k * (_LABEL_SIZE + 5), line, "soft", _LABEL_SIZE)
 
 
 def _draw_row_labels(

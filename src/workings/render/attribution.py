@@ -27,6 +27,8 @@ from workings.render.colored_text import (
 )
 from workings.render.colors import color_scale, color_step
 from workings.render.page import escape_html, html_fragment, html_page
+from workings.render.pictures import Picture
+from workings.render.text_picture import Passage, draw_passages
 
 METHOD_NAMES = {"occlusion": "Occlusion", "gradient": "Gradient × input", "attention": "Attention"}
 _MAX_BARS = 8  # further classes are summed up in one bar
@@ -192,6 +194,26 @@ def format_percent(probability: float) -> str:
     ('12.3 %', '< 0.1 %')
     """
     return "< 0.1 %" if 0 < probability < 0.0005 else f"{100 * probability:.1f} %"
+
+
+def render_picture(attribution: Attribution) -> Picture:
+    """Draw the text once per method, each token on the color of its value."""
+    passages = [
+        Passage(
+            heading=f"{METHOD_NAMES.get(m.method, m.method)}: {to_one_line(m.description)}",
+            text=read_text(attribution),
+            spans=attribution.spans,
+            values=m.values,
+            window=m.window,
+            marked=attribution.unknown_tokens,
+            is_signed=m.is_signed,
+            note="underlined: not in the vocabulary" if attribution.unknown_tokens else "",
+        )
+        for m in attribution.token_attributions
+    ]
+    probability = format_percent(attribution.probabilities[attribution.label])
+    title = f"Why {to_one_line(attribution.label)} ({probability})?"
+    return draw_passages(passages, title)
 
 
 def render_page(attribution: Attribution) -> str:

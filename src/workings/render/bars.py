@@ -18,7 +18,7 @@ def bar_chart(
     labels: Sequence[str] | None = None,
     maximum: float | None = None,
     highlighted: Sequence[bool] = (),
-    width: int = 640,
+    width: float = 640,
 ) -> Picture:
     """Draw a bar for each name and number; `labels` replace the numbers at the ends of the bars.
 
@@ -26,10 +26,20 @@ def bar_chart(
     >>> [shape.text for shape in chart.shapes if hasattr(shape, "text")]
     ['Mistakes', 'not-scaled', '12', 'sign-lost', '3']
     """
-    names = [truncate_to_pixels(to_one_line(name), _MAX_NAME, _TEXT_SIZE) for name, _ in bars]
+
+    def redraw(new_width: float) -> Picture:
+        return bar_chart(
+            bars, title=title, labels=labels, maximum=maximum, highlighted=highlighted,
+            width=new_width,
+        )  # fmt: skip
+
+    names = [
+        truncate_to_pixels(to_one_line(name), min(_MAX_NAME, 0.45 * width), _TEXT_SIZE)
+        for name, _ in bars
+    ]
     texts = [f"{value:g}" for _, value in bars] if labels is None else list(labels)
     top = _MARGIN + _TITLE_SIZE + 10
-    picture = Picture(width, top + _ROW * len(bars) + _MARGIN, title)
+    picture = Picture(width, top + _ROW * len(bars) + _MARGIN, title, redraw)
     heading = truncate_to_pixels(title, width - 2 * _MARGIN, _TITLE_SIZE, bold=True)
     picture.add_text(_MARGIN, _MARGIN + _TITLE_SIZE - 3, heading, size=_TITLE_SIZE, bold=True)
     left = _MARGIN + max((text_width(name, _TEXT_SIZE) for name in names), default=0) + 8

@@ -172,31 +172,40 @@ def probability_note(caption: CaptionAttention) -> str:
     return f"{to_one_line(caption.name)}: log-probability {total}, {per_word} per word"
 
 
-def render_picture(caption: CaptionAttention) -> Picture:
+def render_picture(caption: CaptionAttention, *, width: float | None = None) -> Picture:
     """Draw the image, and below it one tile per word, bright where the attention is."""
+    room = None if width is None else max(width - 2 * _MARGIN, _TILE_SIDE)
     words = word_attention(caption)
     photo = encode_png_rgb(shrink_to_fit(caption.image, MAX_IMAGE_SIDE))
-    image_height, image_width = fitted_size(caption.image, _IMAGE_SIDE)
+    per_row = _TILES_PER_ROW if room is None else int((room + _GAP) / (_TILE_SIDE + _GAP))
+    image_side = _IMAGE_SIDE if room is None else min(_IMAGE_SIDE, int(room))
+    image_height, image_width = fitted_size(caption.image, image_side)
     tile_size = fitted_size(caption.image, _TILE_SIDE)
-    tiles_width = min(len(words), _TILES_PER_ROW) * (_TILE_SIDE + _GAP) - _GAP
-    inner_width = max(tiles_width, _IMAGE_SIDE)
-    title = wrap_to_pixels(caption.caption, inner_width, _TITLE_SIZE, bold=True)
-    image_top = _MARGIN + len(title) * (_TITLE_SIZE + 6) + _NOTE_SIZE + 12
-    tiles_top = image_top + image_height + _NOTE_SIZE + 28
+    tiles_width = min(len(words), per_row) * (_TILE_SIDE + _GAP) - _GAP
+    inner_width = room or max(tiles_width, _IMAGE_SIDE)
+    title = wrap_to_pixels(caption.caption, inner_width, _TITLE_SIZE, bold=True, max_lines=4)
+    note = wrap_to_pixels(probability_note(caption), inner_width, _NOTE_SIZE, max_lines=4)
+    image_top = _MARGIN + len(title) * (_TITLE_SIZE + 6) + (_NOTE_SIZE + 5) * len(note) + 7
+    legend = wrap_to_pixels(legend_text(), inner_width, _NOTE_SIZE, max_lines=4) if words else []
+    tiles_top = image_top + image_height + (_NOTE_SIZE + 5) * max(len(legend), 1) + 23
     row_height = tile_size[0] + _WORD_SIZE + _NOTE_SIZE + 28
-    num_rows = -(-len(words) // _TILES_PER_ROW)
+    num_rows = -(-len(words) // per_row)
     height = tiles_top + num_rows * row_height if words else image_top + image_height + _MARGIN
-    picture = Picture(inner_width + 2 * _MARGIN, height, caption.caption)
+    picture = Picture(
+        inner_width + 2 * _MARGIN,
+        height,
+        caption.caption,
+        lambda new_width: render_picture(caption, width=new_width),
+    )
     for k, line in enumerate(title, 1):
         y = _MARGIN + k * (_TITLE_SIZE + 6) - 8
         picture.add_text(_MARGIN, y, line, size=_TITLE_SIZE, bold=True)
-    legend = legend_text() if words else ""
-    for y, note in ((image_top - 14, probability_note(caption)), (tiles_top - 10, legend)):
-        line = truncate_to_pixels(note, inner_width, _NOTE_SIZE)
-        picture.add_text(_MARGIN, y, line, "soft", _NOTE_SIZE)
+    for bottom, lines in ((image_top - 14, note), (tiles_top - 10, legend)):
+        for k, line in enumerate(reversed(lines)):
+            picture.add_text(_MARGIN, bottom - k * (_NOTE_SIZE + 5), line, "soft", _NOTE_SIZE)
     picture.add_image((_MARGIN, image_top, image_width, image_height), photo)
     for k, word in enumerate(words):
-        row, column = divmod(k, _TILES_PER_ROW)
+        row, column = divmod(k, per_row)
         corner = (_MARGIN + column * (_TILE_SIDE + _GAP), tiles_top + row * row_height)
         _draw_tile(picture, word, photo, corner, tile_size)
     return picture

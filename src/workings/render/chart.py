@@ -16,6 +16,8 @@ from workings.render.pictures import Picture, text_width, truncate_to_pixels, wr
 from workings.render.svg_writer import Point
 
 NUM_COLORS = 8
+MIN_CHART_WIDTH, _MIN_HEIGHT = 240.0, 200.0
+_MIN_REDRAWN_HEIGHT = 280.0  # of a chart that is redrawn for a smaller width
 _TITLE_SIZE, _NAME_SIZE, _TICK_SIZE = 16, 13, 12  # font sizes; all lengths are in pixels
 _MARGIN = 14  # on every side
 _ROW_HEIGHT = 17  # between names
@@ -308,8 +310,8 @@ def line_chart(
     x_label: str,
     y_label: str,
     percent: bool = False,
-    width: int = 640,
-    height: int = 380,
+    width: float = 640,
+    height: float = 380,
     log_x: bool = False,
     log_y: bool = False,
 ) -> Picture:
@@ -322,15 +324,24 @@ def line_chart(
     >>> [shape.text for shape in chart.shapes if hasattr(shape, "text")]
     ['Loss', 'nats', '0.4', '0.5', '0.6', '0.7', '0.8', '0.9', '1', '2', '3', 'epoch', 'test']
     """
-    if width < 240 or height < 200:
+    if width < MIN_CHART_WIDTH or height < _MIN_HEIGHT:
         raise UserError(f"expected a chart of at least 240 × 200 pixels, got {width} × {height}")
+
+    def redraw(new_width: float) -> Picture:
+        new_width = max(new_width, MIN_CHART_WIDTH)
+        return line_chart(
+            series, title=title, x_label=x_label, y_label=y_label, percent=percent,
+            width=new_width, height=max(height * new_width / width, _MIN_REDRAWN_HEIGHT),
+            log_x=log_x, log_y=log_y,
+        )  # fmt: skip
+
     lines = [
         _PlottedLine(
             to_one_line(line.name), color, line.dashed, _split_at_gaps(line.points, log_x, log_y)
         )
         for line, color in zip(series, _assign_colors(series), strict=True)
     ]
-    picture = Picture(width, height, title)
+    picture = Picture(width, height, title, redraw)
     _Chart(picture, lines, log_x, log_y, percent).draw(to_one_line(x_label), to_one_line(y_label))
     return picture
 

@@ -6,11 +6,15 @@ on every step of the light scale, white text on every step of the dark one.
 
 import math
 
+THEMES = ("light", "dark", "print")
 STEPS = 8  # of the scale, on each side of zero
+_RISING = range(1, STEPS + 1)
+_PRINT_SCALE_END = 0.62  # lightness; black text is readable on it
 INK = {"light": "#1b1a18", "dark": "#f1efea"}
 _BASE_COLORS = {  # the same as in the CSS of pages
     "light": {"ink": INK["light"], "soft": "#5d5a55", "line": "#d9d5cd", "paper": "#ffffff"},
     "dark": {"ink": INK["dark"], "soft": "#b3aea5", "line": "#3b3d43", "paper": "#17181b"},
+    "print": {"ink": "#000000", "soft": "#3d3d3d", "line": "#b4b4b4", "paper": "#ffffff"},
 }
 # Blue, orange, green, purple, red, sky, ochre, pink: found by a search for the largest distances in
 # normal and color-blind vision, the first ones furthest apart, with enough contrast for text.
@@ -20,6 +24,10 @@ _SERIES_COLORS = {
     ),
     "dark": (
         "#61acfd", "#e78535", "#96d1ac", "#9272b9", "#e05768", "#b4e7fd", "#f0e088", "#ca90ae",
+    ),
+    # Of different lightness, so that they differ in a gray copy, too; the first ones most.
+    "print": (
+        "#000000", "#c98519", "#1f4f9e", "#6f6f6f", "#5b1a3a", "#2f7f6e", "#3a3a3a", "#a868bc",
     ),
 }  # fmt: skip
 # Violet, teal, gold and red: distinct in color-blind vision, too, and not the blue and orange of
@@ -57,10 +65,20 @@ def color_step(value: float | None, full_scale: float) -> str:
 
 
 def color_scale(theme: str) -> dict[str, str]:
-    """Return the colors of a theme, `light` or `dark`, by step, from full blue to full orange."""
+    """Return the colors of a theme by step, from full blue to full orange.
+
+    In print they go from white to gray: blue and orange would be equal in a gray copy.
+    """
+    if theme == "print":
+        names = [*(f"n{k}" for k in range(STEPS, 0, -1)), "z", *(f"p{k}" for k in _RISING)]
+        darkest = _PRINT_SCALE_END
+        return {
+            name: _rgb(1 - (1 - darkest) * k / (len(names) - 1), 0, 0)
+            for k, name in enumerate(names)
+        }
     colors = {f"n{k}": _step_color(theme, "n", k) for k in range(STEPS, 0, -1)}
     colors["z"] = _step_color(theme, "p", 0)
-    return colors | {f"p{k}": _step_color(theme, "p", k) for k in range(1, STEPS + 1)}
+    return colors | {f"p{k}": _step_color(theme, "p", k) for k in _RISING}
 
 
 def color_ramp(theme: str, count: int = 65, *, signed: bool = False) -> list[str]:
@@ -87,7 +105,7 @@ def text_color_on(color: str) -> str:
 
 
 def theme_colors(name: str) -> dict[str, str]:
-    """Return the colors of pictures in a theme, `light` or `dark`, by name.
+    """Return the colors of pictures in a theme, `light`, `dark` or `print`, by name.
 
     `ink`, `soft`, `line` and `paper`; `c1` to `c8` for series; the steps of the scale.
 

@@ -3,7 +3,7 @@
 import re
 
 from workings.problems.documents.marks import Mark, find_marks
-from workings.problems.documents.reading import DocumentReport, ExampleReport
+from workings.problems.documents.reports import DocumentReport, ExampleReport
 from workings.problems.documents.sources import Grid, Place
 from workings.render.page import escape_html, html_page
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from workings.errors import UserError
 from workings.io import make_folder, write_text
+from workings.languages import gettext, localize_number, ngettext
 from workings.problems.check import Report
 from workings.problems.grading.class_summary import ClassSummary, Item, summarize_class
 from workings.problems.grading.marking import ProblemMark
@@ -61,8 +62,8 @@ def _name_pages(grades: Grades) -> list[str]:
 def render_student_page(student: StudentMarks, title: str = "") -> str:
     """Return the page of one student: the points, and for each problem what went wrong where."""
     heading = f"{title}: {student.student}" if title else student.student
-    points = f"{format_points(student.final)} of {format_points(student.max_points)} points"
-    by_hand = "" if student.hand_mark is None else " (set by hand)"
+    points = _points_of(student.final, student.max_points)
+    by_hand = "" if student.hand_mark is None else gettext(" (set by hand)")
     parts = [
         f'<h1 dir="auto">{escape_html(heading)}</h1>',
         f'<p class="points">{points}{by_hand}</p>',
@@ -75,16 +76,28 @@ def render_student_page(student: StudentMarks, title: str = "") -> str:
     return html_page(heading, "\n".join(filter(None, parts)), style=_FEEDBACK_CSS)
 
 
+def _points_of(points: float, worth: float) -> str:
+    return gettext(
+        "{points} of {worth} points",
+        points=localize_number(format_points(points)),
+        worth=localize_number(format_points(worth)),
+    )
+
+
 def _points_table(student: StudentMarks) -> str:
     rows = [
         [
             mark.problem.name,
-            f"{format_points(mark.total)} / {format_points(mark.problem.max_points)}",
+            localize_number(
+                f"{format_points(mark.total)} / {format_points(mark.problem.max_points)}"
+            ),
             mark.describe_first_mistake(),
         ]
         for mark in student.marks
     ]
-    return html_table(("problem", "points", "first mistake"), rows, text_columns=3)
+    return html_table(
+        (gettext("problem"), gettext("points"), gettext("first mistake")), rows, text_columns=3
+    )
 
 
 def _notes_html(notes: list[str]) -> str:
@@ -94,16 +107,23 @@ def _notes_html(notes: list[str]) -> str:
 
 def _problem_html(mark: ProblemMark) -> str:
     """Return one problem: the points, the numbers with their verdicts, the right working."""
-    points = f"{format_points(mark.total)} of {format_points(mark.problem.max_points)} points"
+    points = _points_of(mark.total, mark.problem.max_points)
     lost = [
-        f"{step}: {format_points(mark.points[step])} of {format_points(worth)}"
+        gettext(
+            "{step}: {points} of {worth}",
+            step=step,
+            points=localize_number(format_points(mark.points[step])),
+            worth=localize_number(format_points(worth)),
+        )
         for step, worth in mark.problem.points.items()
         if mark.points.get(step, 0.0) < worth - 1e-9
     ]
     parts = [
         '<section class="problem">',
         f"<h2>{escape_html(mark.problem.name)}: {points}</h2>",
-        f"<p>Points were lost in {escape_html('; '.join(lost))}.</p>" if lost else "",
+        f"<p>{escape_html(gettext('Points were lost in {steps}.', steps='; '.join(lost)))}</p>"
+        if lost
+        else "",
         _notes_html(mark.notes),
     ]
     if mark.report is not None:
@@ -127,36 +147,48 @@ def _right_working_html(report: Report) -> str:
     steps = worked.steps[keys.index(first.key) :] if first.key in keys else worked.steps
     title = format_step_title(report.problem.get_step(first.key), report.problem)
     rest = WorkedProblem("", [], steps, decimals=worked.decimals)
-    return f"<h2>The right working from {escape_html(title)} on</h2>\n{render_body(rest)}"
+    heading = escape_html(gettext("The right working from {step} on", step=title))
+    return f"<h2>{heading}</h2>\n{render_body(rest)}"
 
 
 def render_class_page(grades: Grades) -> str:
     """Return the page of the class: distribution, commonest mistakes, items."""
     summary = summarize_class(grades)
-    title = f"{grades.title}: the class" if grades.title else "The class"
+    title = (
+        gettext("{title}: the class", title=grades.title) if grades.title else gettext("The class")
+    )
     count = len(grades.students)
     mean = sum(summary.shares) / count if count else 0.0
     parts = [
         f'<h1 dir="auto">{escape_html(title)}</h1>',
-        f'<p class="points">{count} students, {100 * mean:.0f} % of the points on average</p>',
+        f'<p class="points">{_describe_average(count, 100 * mean)}</p>',
         '<div class="charts">',
-        bar_chart(summary.histogram, title="Students by share of the points").svg(),
+        bar_chart(summary.histogram, title=gettext("Students by share of the points")).svg(),
         *_mistake_parts(summary),
         *_item_parts(summary.items),
         "</div>",
     ]
     if grades.errors:
-        parts += ["<h2>What could not be read</h2>", _notes_html(grades.errors)]
+        parts += [f"<h2>{gettext('What could not be read')}</h2>", _notes_html(grades.errors)]
     return html_page(title, "\n".join(parts), style=_FEEDBACK_CSS)
+
+
+def _describe_average(count: int, percent: float) -> str:
+    return ngettext(
+        "{count} student, {percent:.0f} % of the points on average",
+        "{count} students, {percent:.0f} % of the points on average",
+        count,
+        percent=percent,
+    )
 
 
 def _mistake_parts(summary: ClassSummary) -> list[str]:
     mistakes = summary.mistakes[:_MAX_MISTAKES]
     if not mistakes:
-        return ["<p>No mistake of the catalog occurred.</p>"]
+        return [f"<p>{gettext('No mistake of the catalog occurred.')}</p>"]
     chart = bar_chart(
         [(mistake.name, len(mistake.students)) for mistake in mistakes],
-        title="Students by first mistake",
+        title=gettext("Students by first mistake"),
     )
     rows = [
         [
@@ -168,17 +200,25 @@ def _mistake_parts(summary: ClassSummary) -> list[str]:
         ]
         for mistake in mistakes
     ]
-    header = ("mistake", "students", "what was done", "example", "who")
+    header = (
+        gettext("mistake"),
+        gettext("students"),
+        gettext("what was done"),
+        gettext("example"),
+        gettext("who"),
+    )
     return [
         chart.svg(),
-        "<h2>The commonest mistakes</h2>",
+        f"<h2>{gettext('The commonest mistakes')}</h2>",
         html_table(header, rows, text_columns=5),
     ]
 
 
 def _list_names(names: list[str]) -> str:
-    rest = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(names[:_MAX_NAMES]) + rest
+    text = ", ".join(names[:_MAX_NAMES])
+    if len(names) <= _MAX_NAMES:
+        return text
+    return gettext("{names} and {count} more", names=text, count=len(names) - _MAX_NAMES)
 
 
 def _item_parts(items: list[Item]) -> list[str]:
@@ -187,7 +227,7 @@ def _item_parts(items: list[Item]) -> list[str]:
         return []
     chart = bar_chart(
         [(f"{item.problem} {item.step}", item.mean) for item in items],
-        title="Mean share of the points by step (other color: does not discriminate)",
+        title=gettext("Mean share of the points by step (other color: does not discriminate)"),
         labels=[f"{100 * item.mean:.0f} %" for item in items],
         maximum=1.0,
         highlighted=[not item.discriminates for item in items],
@@ -196,13 +236,15 @@ def _item_parts(items: list[Item]) -> list[str]:
         [
             f"{item.problem} {item.step}",
             f"{100 * item.mean:.0f} %",
-            "all alike" if item.correlation is None else f"{item.correlation:.2f}",
+            gettext("all alike")
+            if item.correlation is None
+            else localize_number(f"{item.correlation:.2f}"),
         ]
         for item in items
         if not item.discriminates
     ]
     parts = [chart.svg()]
     if rows:
-        header = ("step", "mean", "correlation with the rest")
-        parts += ["<h2>Steps that do not discriminate</h2>", html_table(header, rows)]
+        header = (gettext("step"), gettext("mean"), gettext("correlation with the rest"))
+        parts += [f"<h2>{gettext('Steps that do not discriminate')}</h2>", html_table(header, rows)]
     return parts

@@ -21,8 +21,8 @@ def heatmap(
     column_names: Sequence[str] = (),
     framed_cells: Sequence[tuple[int, int]] = (),
     max_value: float | None = None,
-    width: int = 320,
-    height: int = 380,
+    width: float = 320,
+    height: float = 380,
 ) -> Picture:
     """Draw a matrix as a heatmap, with the names of its rows and columns if there are any.
 
@@ -33,9 +33,17 @@ def heatmap(
     >>> [shape.text for shape in picture.shapes if hasattr(shape, "text")]
     ['Weights', 'query', 'key', '0', '0.9']
     """
+
+    def redraw(new_width: float) -> Picture:
+        return heatmap(
+            values, title=title, x_label=x_label, y_label=y_label, row_names=row_names,
+            column_names=column_names, framed_cells=framed_cells, max_value=max_value,
+            width=new_width, height=height * new_width / width,
+        )  # fmt: skip
+
     max_value = max_value or max(abs(value) for row in values for value in row) or 1.0
     min_value = -max_value if min(map(min, values)) < 0 else 0.0
-    picture = Picture(width, height, title)
+    picture = Picture(width, height, title, redraw)
     inner_width, top = width - 2 * _MARGIN, float(_MARGIN)
     for line in wrap_to_pixels(picture.title, inner_width, _TITLE_SIZE, bold=True):
         picture.add_text(_MARGIN, top + _TITLE_SIZE - 3, line, size=_TITLE_SIZE, bold=True)
@@ -61,10 +69,7 @@ def heatmap(
 def _draw_cells(
     picture: Picture, box: Bounds, values: Sequence[Sequence[float]], max_value: float
 ) -> None:
-    for sign, color in ((1, "c2"), (-1, "c1")):
-        opacities = [[max(sign * value, 0) / max_value for value in row] for row in values]
-        if any(map(any, opacities)):
-            picture.add_grid(box, opacities, color)
+    picture.add_signed_grid(box, [[value / max_value for value in row] for row in values])
     _draw_frame(picture, box, "line", 1)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from workings.languages import gettext, gettext_noop
 from workings.plain_text import (
     AnsiStyler,
     display_width,
@@ -27,10 +28,10 @@ MARK_SYMBOLS = {"wrong": "✗", "follows": "↳", "rounded": "≈", "blank": "?"
 """The symbol beside a checked cell; a right one has none."""
 
 MARK_MEANINGS = {
-    "wrong": "wrong",
-    "follows": "follows from an earlier mistake",
-    "rounded": "off by no more than rounding",
-    "blank": "left blank",
+    "wrong": gettext_noop("wrong"),
+    "follows": gettext_noop("follows from an earlier mistake"),
+    "rounded": gettext_noop("off by no more than rounding"),
+    "blank": gettext_noop("left blank"),
 }
 
 VERDICT_SYMBOLS = {**MARK_SYMBOLS, "right": "✓"}
@@ -195,7 +196,11 @@ def draw_matrix(panel: Panel, columns: int, styler: AnsiStyler, decimals: int) -
     for part in _split_evenly(fitted, width):
         indices = [column.index + 1 for column in part if column.index is not None]
         first, last = indices[0], indices[-1]
-        label = f"column {first}:" if first == last else f"columns {first} to {last}:"
+        label = (
+            gettext("column {first}:", first=first)
+            if first == last
+            else gettext("columns {first} to {last}:", first=first, last=last)
+        )
         lines += [styler(label, "dim"), *_draw_block(names, part, 1, styler, margin)]
     return lines
 

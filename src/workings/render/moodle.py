@@ -2,9 +2,12 @@
 
 import math
 import re
+from collections.abc import Sequence
 from html import escape
 
+from workings.languages import gettext
 from workings.problems.notation import TextNotation, typeset
+from workings.problems.sheets.expected_answers import ExpectedMistake
 from workings.problems.sheets.printed_sheet import (
     PrintedMistake,
     PrintedProblem,
@@ -79,10 +82,16 @@ def _moodle_mistake_question(
 ) -> str:
     steps = _moodle_choice([step.panel.name for step in problem.steps], (mistake.step_name,))
     names = _moodle_choice(choices, mistake.names)
-    return (
-        f"<p>The first wrong number: step {steps}, row {{1:NUMERICAL:={mistake.row}:0}}, column"
-        f" {{1:NUMERICAL:={mistake.column}:0}}. The mistake: {names}</p>"
+    question = gettext(
+        "The first wrong number: step {step}, row {row}, column {column}. It should be {number}."
+        " The mistake: {mistake}",
+        step=steps,
+        row=f"{{1:NUMERICAL:={mistake.row}:0}}",
+        column=f"{{1:NUMERICAL:={mistake.column}:0}}",
+        number=_moodle_box(mistake.expected, mistake.tolerance, 1),
+        mistake=names,
     )
+    return f"<p>{question}</p>"
 
 
 def _moodle_choice(names: list[str], correct: tuple[str, ...]) -> str:
@@ -116,20 +125,36 @@ def _format_caption(step: PrintedStep, problem: PrintedProblem, sheet: PrintedSh
 def _moodle_boxes(step: PrintedStep, weight: int) -> list[list[str]]:
     return [
         [
-            _moodle_box(text, tolerance, weight)
-            for text, tolerance in zip(row, tolerances, strict=True)
+            _moodle_box(
+                text, step.tolerance[i][j], weight, step.mistakes[i][j] if step.mistakes else []
+            )
+            for j, text in enumerate(row)
         ]
-        for row, tolerances in zip(step.solution, step.tolerance, strict=True)
+        for i, row in enumerate(step.solution)
     ]
 
 
-def _moodle_box(text: str, tolerance: float, weight: int) -> str:
-    """Return a box for a number; −∞ is a text in Moodle, with several accepted spellings."""
+def _moodle_box(
+    text: str, tolerance: float, weight: int, mistakes: Sequence[ExpectedMistake] = ()
+) -> str:
+    """Return a box for a number; −∞ is a text in Moodle, with several accepted spellings.
+
+    The number of a mistake is an answer without points that has its own message.
+    """
     if text == "-inf":
-        return f"{{{weight}:SHORTANSWER:=-inf~=-∞~=−∞~=-infinity~=−inf}}"
+        wrong = "".join(
+            f"~%0%{spelling}#{_escape_cloze_html(mistake.description)}"
+            for mistake in mistakes
+            for spelling in mistake.spellings
+        )
+        return f"{{{weight}:SHORTANSWER:=-inf~=-∞~=−∞~=-infinity~=−inf{wrong}}}"
     if not _NUMBER.fullmatch(text):  # a word
         return f"{{{weight}:SHORTANSWER:={_escape_cloze(text)}}}"
-    return f"{{{weight}:NUMERICAL:={text}:{tolerance:g}}}"
+    wrong = "".join(
+        f"~%0%{mistake.text}:{mistake.tolerance:g}#{_escape_cloze_html(mistake.description)}"
+        for mistake in mistakes
+    )
+    return f"{{{weight}:NUMERICAL:={text}:{tolerance:g}{wrong}}}"
 
 
 def _moodle_table(
@@ -160,16 +185,23 @@ def _moodle_feedback(problem: PrintedProblem) -> str:
     claimed, expected = (
         _escape_cloze_html(typeset(number)) for number in (mistake.claimed, mistake.expected)
     )
-    return (
-        f"<p>{_escape_cloze_html(mistake.step_name)}, row {mistake.row}, column {mistake.column}:"
-        f" {claimed} instead of {expected}."
-        f" {_escape_cloze_html(mistake.names[0])}: {_escape_cloze_html(mistake.description)}.</p>"
+    sentence = gettext(
+        "{step}, row {row}, column {column}: {claimed} instead of {expected}."
+        " {mistake}: {description}.",
+        step=_escape_cloze_html(mistake.step_name),
+        row=mistake.row,
+        column=mistake.column,
+        claimed=claimed,
+        expected=expected,
+        mistake=_escape_cloze_html(mistake.names[0]),
+        description=_escape_cloze_html(mistake.description),
     )
+    return f"<p>{sentence}</p>"
 
 
 def _escape_cloze_html(text: str) -> str:
-    """Escape text for HTML, and braces, which would start a cloze question."""
-    return escape(text).replace("{", "&#123;").replace("}", "&#125;")
+    """Escape text for HTML, and what has a meaning in cloze questions."""
+    return escape(text).translate({ord(character): f"&#{ord(character)};" for character in "{}~\\"})
 
 
 def _escape_cloze(text: str) -> str:

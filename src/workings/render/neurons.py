@@ -21,7 +21,9 @@ from workings.render.colored_text import (
 )
 from workings.render.colors import color_scale
 from workings.render.page import escape_html, html_fragment, html_page
+from workings.render.pictures import Picture
 from workings.render.tables import TABLE_CSS, html_table, text_table
+from workings.render.text_picture import Passage, draw_passages
 
 NEURON_HEADER = (
     "property",
@@ -185,6 +187,29 @@ def _bar_characters(
         bars[start:end] = BARS[level] * (end - start)
     for character, bar in zip(text, bars, strict=True):
         yield escape_control(character).replace("\t", "    "), bar
+
+
+def render_picture(search: NeuronSearch) -> Picture:
+    """Draw, per property, an excerpt colored by the activation of its best cell."""
+    return draw_passages([_best_passage(neurons) for neurons in search.properties], _TITLE)
+
+
+def _best_passage(neurons: PropertyNeurons) -> Passage:
+    best, excerpt = neurons.neurons[0], neurons.excerpt
+    end = _excerpt_end(excerpt.text)
+    count = sum(stop <= end for _, stop in excerpt.spans)
+    spans = excerpt.spans[:count]
+    score = f"{to_one_line(best.neuron)}, {format_score(neurons, best)}"
+    return Passage(
+        heading=f"{property_title(neurons)}: {score}",
+        text=excerpt.text[: spans[-1][1]] if spans else "",
+        spans=spans,
+        values=best.activations[:count],
+        marked=[k for k in excerpt.marked_tokens if k < count],
+        midpoint=best.midpoint,
+        spread=best.spread,
+        note=f"underlined: {to_one_line(neurons.description)}" if excerpt.marked_tokens else "",
+    )
 
 
 def render_page(search: NeuronSearch) -> str:

@@ -8,6 +8,7 @@ import hashlib
 import re
 from html import escape
 
+from workings.languages import get_language
 from workings.plain_text import to_one_line
 from workings.render.colors import INK, color_scale
 
@@ -204,7 +205,7 @@ def html_page(title: str, body: str, *, style: str = "", script: str = "") -> st
     policy = f"default-src 'none'; style-src {styles}{scripts}{images}"
     script_element = f"<script>{script}</script>\n" if script else ""
     return f"""<!doctype html>
-<html lang="en">
+<html lang="{get_language().code}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">

@@ -1,55 +1,65 @@
-"""Shapes as PNG, in the light theme: drawn on a larger canvas and reduced, for smooth edges."""
+"""Shapes as PNG: drawn on a larger canvas and reduced, for smooth edges."""
 
 import io
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
+from typing import TypeAlias
 
 from PIL import Image, ImageDraw, ImageFont
 
-from workings.render.colors import theme_colors
+from workings.errors import UserError
+from workings.render.fonts import split_by_font
 from workings.render.svg_writer import (
     DASH,
     Circle,
     Grid,
+    PlainShape,
     Point,
     Polygon,
     Polyline,
     RasterImage,
     Rectangle,
-    Shape,
     TextLabel,
 )
 
-_LIGHT = theme_colors("light")
-_FONTS = {
-    False: ("DejaVuSans.ttf", "LiberationSans-Regular.ttf", "Arial.ttf", "Helvetica.ttc"),
-    True: ("DejaVuSans-Bold.ttf", "LiberationSans-Bold.ttf", "Arial Bold.ttf", "arialbd.ttf"),
-}
+_Font: TypeAlias = ImageFont.FreeTypeFont | ImageFont.ImageFont
 _MAX_OVERSAMPLING = 4
 _MAX_PIXELS = 40_000_000  # of the canvas
+_MAX_FILE_PIXELS = 80_000_000
 
 
-def draw_png(shapes: Sequence[Shape], width: float, height: float, scale: float) -> bytes:
-    """Return shapes as PNG, `scale` pixels of the file per pixel of the picture."""
-    size = round(width * scale), round(height * scale)
+def draw_png(
+    shapes: Sequence[PlainShape], size: Point, paper: str, scale: float, resolution: float | None
+) -> bytes:
+    """Return shapes in plain colors as PNG, `scale` pixels of the file per pixel of the picture.
+
+    `resolution`: pixels per inch on paper, if that is known.
+    """
+    size = max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+    if size[0] * size[1] > _MAX_FILE_PIXELS:
+        raise UserError(
+            f"a PNG of {size[0]:,} × {size[1]:,} pixels is too large: choose a smaller width or "
+            "font size, or write .svg or .pdf"
+        )
     oversampling = _MAX_OVERSAMPLING
     while oversampling > 1 and size[0] * size[1] * oversampling**2 > _MAX_PIXELS:
         oversampling -= 1
-    canvas = _Canvas((size[0] * oversampling, size[1] * oversampling), scale * oversampling)
+    canvas = _Canvas((size[0] * oversampling, size[1] * oversampling), paper, scale * oversampling)
     for shape in shapes:
         canvas.draw(shape)
     file = io.BytesIO()
-    canvas.image.reduce(oversampling).save(file, "PNG", optimize=True)
+    density = {} if resolution is None else {"dpi": (resolution, resolution)}
+    canvas.image.reduce(oversampling).save(file, "PNG", optimize=True, **density)
     return file.getvalue()
 
 
 class _Canvas:
     """An image to draw on, `scale` times as large as the picture."""
 
-    def __init__(self, size: tuple[int, int], scale: float) -> None:
-        self.image = Image.new("RGB", size, _LIGHT["paper"])
+    def __init__(self, size: tuple[int, int], paper: str, scale: float) -> None:
+        self.image = Image.new("RGB", size, paper)
         self.image_draw = ImageDraw.Draw(self.image, "RGBA")  # RGBA: blends transparent colors
         self.scale = scale
         # Each is called with shapes of its own type only.
@@ -63,7 +73,7 @@ class _Canvas:
             TextLabel: self.draw_text,
         }
 
-    def draw(self, shape: Shape) -> None:
+    def draw(self, shape: PlainShape) -> None:
         self.draw_methods[type(shape)](shape)
 
     def draw_line(self, shape: Polyline) -> None:
@@ -103,22 +113,37 @@ class _Canvas:
             self.image.paste(image.resize(size, Image.Resampling.BICUBIC), (left, top))
 
     def draw_text(self, shape: TextLabel) -> None:
-        font = _load_font(shape.bold, max(1, round(shape.size * self.scale)))
-        anchor = {"start": "l", "middle": "m", "end": "r"}[shape.anchor] + "s"
-        x, y, color = shape.x * self.scale, shape.y * self.scale, _rgba(shape.color)
-        if not shape.rotation:
-            self.image_draw.text((x, y), shape.text, color, font, anchor)
-            return
-        left, top, right, bottom = font.getbbox(shape.text, anchor=anchor)
+        size = max(1, round(shape.size * self.scale))
+        parts: list[tuple[_Font, str]] = [
+            (_load_font(font.path, size), text)
+            for font, text in split_by_font(shape.text, shape.bold)
+        ] or [(ImageFont.load_default(size), shape.text)]
+        widths = [font.getlength(text) for font, text in parts]
+        # The start of the text, from its anchor, along the baseline.
+        start = -{"start": 0.0, "middle": 0.5, "end": 1.0}[shape.anchor] * sum(widths)
+        x, y = shape.x * self.scale, shape.y * self.scale
+        for (font, text), width in zip(parts, widths, strict=True):
+            if shape.rotation:
+                self.draw_rotated((x, y), start, text, font, shape)
+            else:
+                self.image_draw.text((x + start, y), text, _rgba(shape.color), font, "ls")
+            start += width
+
+    def draw_rotated(
+        self, anchor: Point, start: float, text: str, font: _Font, shape: TextLabel
+    ) -> None:
+        """Draw text that starts `start` pixels along the baseline from the anchor."""
+        left, top, right, bottom = font.getbbox(text, anchor="ls")
         mask = Image.new("L", (math.ceil(right - left) + 2, math.ceil(bottom - top) + 2))
-        origin = (1 - left, 1 - top)  # the anchor of the text, on the mask
-        ImageDraw.Draw(mask).text(origin, shape.text, 255, font, anchor)
+        origin = (1 - left, 1 - top)  # the start of the text, on the mask
+        ImageDraw.Draw(mask).text(origin, text, 255, font, "ls")
         rotated = mask.rotate(shape.rotation, Image.Resampling.BICUBIC, expand=True)
-        angle = math.radians(shape.rotation)  # the anchor rotates about the center of the mask
-        dx, dy = origin[0] - mask.width / 2, origin[1] - mask.height / 2
-        anchor_x = dx * math.cos(angle) + dy * math.sin(angle) + rotated.width / 2
-        anchor_y = dy * math.cos(angle) - dx * math.sin(angle) + rotated.height / 2
-        self.image.paste(color[:3], (round(x - anchor_x), round(y - anchor_y)), rotated)
+        angle = math.radians(shape.rotation)  # the start rotates about the center of the mask
+        dx, dy = origin[0] - start - mask.width / 2, origin[1] - mask.height / 2
+        x = dx * math.cos(angle) + dy * math.sin(angle) + rotated.width / 2
+        y = dy * math.cos(angle) - dx * math.sin(angle) + rotated.height / 2
+        corner = round(anchor[0] - x), round(anchor[1] - y)
+        self.image.paste(_rgba(shape.color)[:3], corner, rotated)
 
     def pixel_box(self, shape: Rectangle | Grid | RasterImage) -> tuple[int, int, int, int]:
         """Return the pixels between which a shape lies: left, top, right, bottom."""
@@ -157,16 +182,10 @@ def split_into_dashes(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def _rgba(color: str, opacity: float = 1.0) -> tuple[int, int, int, int]:
-    code = _LIGHT.get(color, color)
+    code = color
     return int(code[1:3], 16), int(code[3:5], 16), int(code[5:7], 16), round(255 * opacity)
 
 
 @cache
-def _load_font(bold: bool, size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Return a font of the system, or the default font of Pillow."""
-    for name in (*_FONTS[bold], *_FONTS[False]):
-        try:
-            return ImageFont.truetype(name, size)
-        except OSError:
-            continue
-    return ImageFont.load_default(size)
+def _load_font(path: str, size: int) -> ImageFont.FreeTypeFont:
+    return ImageFont.truetype(path, size)

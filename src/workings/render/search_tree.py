@@ -1,20 +1,21 @@
 """The tree of a search as text and as a picture: time runs from left to right."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from workings.plain_text import AnsiStyler, output_columns, to_one_line, truncate_to_columns
 from workings.problems.notation import TextNotation
 from workings.problems.search_tree import SearchNode, SearchTree
-from workings.render.pictures import Picture, text_width, truncate_to_pixels
+from workings.render.pictures import Picture, text_width, truncate_to_pixels, wrap_to_pixels
 
 _START = "start"
 _DECIMALS = 3
 _MARGIN = 28.0  # all lengths are in pixels
-_TOP = 84.0  # of the first row, below title and legend
 _ROW_HEIGHT = 34.0
 _NODE_HEIGHT = 25.0
-_GAP = 54.0  # between columns
+_GAP, _MIN_GAP, _MAX_GAP = 54.0, 40.0, 160.0  # between columns
+_TITLE_SIZE, _LEGEND_SIZE = 17.0, 12.0
+_MIN_WIDTH = 560.0  # for title and legend, unless a smaller width is asked for
 _TOKEN_SIZE, _SCORE_SIZE = 13.0, 11.0
 _MAX_TOKEN_WIDTH = 120.0
 
@@ -58,16 +59,18 @@ def _list_lines(node: SearchNode, indent: str) -> Iterator[tuple[str, SearchNode
         yield f"{indent}└─ … {node.num_hidden} more", None
 
 
-def render_picture(tree: SearchTree) -> Picture:
+def render_picture(tree: SearchTree, *, width: float | None = None) -> Picture:
     """Draw the tree: kept hypotheses in boxes, the path of the best one in color."""
-    layout = _Layout(tree)
-    title = to_one_line(tree.title) or "The tree of a search"
-    picture = Picture(layout.width, layout.height, title)
-    room = layout.width - 2 * _MARGIN
-    picture.add_text(
-        _MARGIN, 38, truncate_to_pixels(title, room, 17, bold=True), size=17, bold=True
-    )
-    picture.add_text(_MARGIN, 58, truncate_to_pixels(_describe(tree), room, 12), "soft", 12)
+    layout = _Layout(tree, width)
+    redraw: Callable[[float], Picture] = lambda width: render_picture(tree, width=width)  # noqa: E731
+    picture = Picture(layout.width, layout.height, layout.title, redraw)
+    y = _MARGIN - 9
+    for line in layout.title_lines:
+        y += _TITLE_SIZE + 3
+        picture.add_text(_MARGIN, y, line, size=_TITLE_SIZE, bold=True)
+    for line in layout.legend_lines:
+        y += _LEGEND_SIZE + 6
+        picture.add_text(_MARGIN, y + 2, line, "soft", _LEGEND_SIZE)
     for edge in layout.list_edges():
         edge.draw(picture)
     for place in layout.places:
@@ -136,15 +139,25 @@ def _format_token(node: SearchNode, depth: int) -> str:
 class _Layout:
     """Places the nodes: a column per time, leaves below each other, parents amid their children."""
 
-    def __init__(self, tree: SearchTree) -> None:
+    def __init__(self, tree: SearchTree, width: float | None) -> None:
         self.places: list[_Place] = []
+        self.title = to_one_line(tree.title) or "The tree of a search"
         self._num_rows = 0
         self._widths: dict[int, float] = {}
         self._measure(tree.root, 0)
+        nodes, num_gaps = sum(self._widths.values()), max(len(self._widths) - 1, 1)
+        self._gap = _GAP
+        if width is not None:  # the tree fills it
+            room = width - 2 * _MARGIN - 30 - nodes
+            self._gap = min(max(room / num_gaps, _MIN_GAP), _MAX_GAP)
+        tree_width = nodes + num_gaps * self._gap + 30 + 2 * _MARGIN
+        self.width = max(tree_width, min(width or _MIN_WIDTH, _MIN_WIDTH))
+        room = self.width - 2 * _MARGIN
+        self.title_lines = wrap_to_pixels(self.title, room, _TITLE_SIZE, bold=True, max_lines=4)
+        self.legend_lines = wrap_to_pixels(_describe(tree), room, _LEGEND_SIZE, max_lines=4)
+        self._top = _MARGIN + 18 + 20 * len(self.title_lines) + 18 * len(self.legend_lines)
         self._place(tree.root, 0)
-        right = max(place.x + place.width for place in self.places)
-        self.width = max(right + 30 + _MARGIN, 560.0)
-        self.height = _TOP + _ROW_HEIGHT * self._num_rows + _MARGIN / 2
+        self.height = self._top + _ROW_HEIGHT * self._num_rows + _MARGIN / 2
 
     def _measure(self, node: SearchNode, depth: int) -> None:
         token = text_width(_format_token(node, depth), _TOKEN_SIZE, bold=True)
@@ -157,10 +170,10 @@ class _Layout:
         """Place a node and all below it; return the middle of its row."""
         rows = [self._place(child, depth + 1) for child in node.children]
         if not rows:
-            rows = [_TOP + _ROW_HEIGHT * (self._num_rows + 0.5)]
+            rows = [self._top + _ROW_HEIGHT * (self._num_rows + 0.5)]
             self._num_rows += 1
         y = (rows[0] + rows[-1]) / 2
-        x = _MARGIN + sum(self._widths[d] + _GAP for d in range(depth))
+        x = _MARGIN + sum(self._widths[d] + self._gap for d in range(depth))
         self.places.append(_Place(node, depth, x, y, self._widths[depth]))
         return y
 

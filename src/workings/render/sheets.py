@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from workings.languages import get_language, gettext
 from workings.problems.notation import (
     UNICODE_PREAMBLE,
     Formula,
@@ -32,17 +33,25 @@ from workings.problems.sheets.printed_sheet import (
 from workings.problems.sheets.sheet import Sheet
 from workings.problems.worked_problem import Panel
 from workings.render.moodle import render_moodle
+from workings.render.qti import render_qti_packages
 
 
 def write_sheet(sheet: Sheet, folder: str | Path) -> None:
     """Write every file of a sheet; a folder that holds anything but a sheet is a `UserError`."""
-    write_folder(render_files(sheet), Path(folder))
+    write_folder(render_all_files(sheet), Path(folder))
 
 
 def render_files(sheet: Sheet) -> dict[str, str]:
-    """Return every file of a sheet by its path in the folder."""
+    """Return every file of a sheet that is text, by its path in the folder."""
+    files = render_all_files(sheet)
+    return {name: content for name, content in files.items() if isinstance(content, str)}
+
+
+def render_all_files(sheet: Sheet) -> dict[str, str | bytes]:
+    """Return every file of a sheet by its path in the folder: texts, and packages as bytes."""
     printed = make_printed_sheet(sheet)
-    files = {
+    packages = render_qti_packages(printed)
+    files: dict[str, str | bytes] = {
         "sheet.html": render_html(printed),
         "sheet.tex": render_latex(printed),
         "sheet.ipynb": render_notebook(make_cells(sheet, printed)),
@@ -51,6 +60,7 @@ def render_files(sheet: Sheet) -> dict[str, str]:
         "key/moodle.xml": render_moodle(printed),
         **format_problem_files(sheet),
         **format_answer_files(sheet),
+        **{f"key/{name}": package for name, package in packages.items()},
     }
     files[MANIFEST] = format_manifest(sheet, [*files, MANIFEST])
     return dict(sorted(files.items()))
@@ -98,6 +108,8 @@ td.first { border: 3px solid #111; font-weight: bold; }
 .mistake { border-left: 4px solid #111; padding: .1rem .8rem; margin: .6rem 0;
            break-inside: avoid; }
 .working { list-style: none; margin: .3rem 0; padding: 0; font-size: .85rem; }
+.working li { margin: .3rem 0; }
+.working math { display: block math; width: max-content; }
 .choices { columns: 13rem; margin: .3rem 0; padding-left: 1.2rem; }
 code { font: .9em/1.2 ui-monospace, Menlo, Consolas, monospace; }
 @media (max-width: 30rem) { body { padding: .8rem .6rem; } .blank td { min-width: 2.9rem; } }
@@ -123,7 +135,7 @@ code { font: .9em/1.2 ui-monospace, Menlo, Consolas, monospace; }
 
 def render_html(sheet: PrintedSheet, *, key: bool = False) -> str:
     """Return the sheet, or with `key` its answers, as one HTML page to print."""
-    title = f"{sheet.title}: answers" if key else sheet.title
+    title = gettext("{title}: answers", title=sheet.title) if key else sheet.title
     body = [
         "<header>",
         f"<h1>{escape(title)}</h1>",
@@ -131,7 +143,8 @@ def render_html(sheet: PrintedSheet, *, key: bool = False) -> str:
         "</header>",
     ]
     if not key:
-        fields = "".join(f"<span>{word}</span>" for word in ("Name", "Date", _marks_title(sheet)))
+        words = (gettext("Name"), gettext("Date"), _marks_title(sheet))
+        fields = "".join(f"<span>{escape(word)}</span>" for word in words)
         body.append(f'<p class="student">{fields}</p>')
         instructions = "".join(f"<p>{escape(text)}</p>" for text in sheet.instructions)
         body.append(f'<div class="instructions">{instructions}</div>')
@@ -139,7 +152,7 @@ def render_html(sheet: PrintedSheet, *, key: bool = False) -> str:
             body.append(_html_choices(sheet))
     body += [_html_problem(p, sheet, key, first=k == 0) for k, p in enumerate(sheet.problems)]
     return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
+        f'<!DOCTYPE html>\n<html lang="{get_language().code}">\n<head>\n<meta charset="utf-8"/>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
         f"<title>{escape(title)}</title>\n<style>{SHEET_CSS}</style>\n</head>\n"
         f"<body{_html_class('key' if key else '')}>\n" + "\n".join(body) + "\n</body>\n</html>\n"
@@ -148,30 +161,36 @@ def render_html(sheet: PrintedSheet, *, key: bool = False) -> str:
 
 def _html_choices(sheet: PrintedSheet) -> str:
     names = "".join(f"<li><code>{escape(name)}</code></li>" for name in sheet.choices)
-    return f'<h3>Mistakes to choose from</h3>\n<ul class="choices">{names}</ul>'
+    title = escape(gettext("Mistakes to choose from"))
+    return f'<h3>{title}</h3>\n<ul class="choices">{names}</ul>'
 
 
 def _marks_title(sheet: PrintedSheet) -> str:
-    return f"Marks (of {sheet.points})" if sheet.has_points else "Marks"
+    if sheet.has_points:
+        return gettext("Marks (of {points})", points=sheet.points)
+    return gettext("Marks")
 
 
 def _html_problem(problem: PrintedProblem, sheet: PrintedSheet, key: bool, first: bool) -> str:
     heading = f" <small>{escape(problem.heading)}</small>" if problem.heading else ""
     lines = [
         f'<section class="{"problem first" if first else "problem"}">',
-        f"<h2>Problem {problem.number}{heading}</h2>",
+        f"<h2>{_problem_title(problem)}{heading}</h2>",
     ]
     lines += [] if key else [f'<p class="task">{escape(" ".join(problem.instructions))}</p>']
     if key and problem.mistake is not None:
         lines.append(_html_mistake(problem.mistake))
     if problem.givens and not key:
         givens = "\n".join(_html_matrix(given) for given in problem.givens)
-        lines += ["<h3>Given</h3>", f'<div class="row">\n{givens}\n</div>']
+        lines += [f"<h3>{escape(gettext('Given'))}</h3>", f'<div class="row">\n{givens}\n</div>']
     steps = "\n".join(
         _html_step(step, problem, sheet, key)
         for step in (problem.steps if key else problem.asked_steps)
     )
-    lines += [f"<h3>{_steps_title(problem, key)}</h3>", f'<div class="row steps">\n{steps}\n</div>']
+    lines += [
+        f"<h3>{escape(_steps_title(problem, key))}</h3>",
+        f'<div class="row steps">\n{steps}\n</div>',
+    ]
     if problem.mistake is not None and not key:
         lines.append(_html_answer_lines())
     lines.append("</section>")
@@ -180,25 +199,48 @@ def _html_problem(problem: PrintedProblem, sheet: PrintedSheet, key: bool, first
 
 def _steps_title(problem: PrintedProblem, key: bool) -> str:
     if key:
-        return "Answers"
-    return "Worked solution" if problem.mistake else "Your work"
+        return gettext("Answers")
+    return gettext("Worked solution") if problem.mistake else gettext("Your work")
+
+
+def _problem_title(problem: PrintedProblem) -> str:
+    return gettext("Problem {number}", number=problem.number)
 
 
 def _html_mistake(mistake: PrintedMistake) -> str:
     equivalents = ", ".join(f"<code>{escape(name)}</code>" for name in mistake.names[1:])
     claimed, expected = _html_number(mistake.claimed), _html_number(mistake.expected)
-    return (
-        f'<div class="mistake"><b><code>{escape(mistake.names[0])}</code></b> in'
-        f" <b>{escape(mistake.step_name)}</b>, row {mistake.row}, column {mistake.column}:"
-        f" {claimed} instead of {expected}. {escape(mistake.description)}."
-        + (f" The same numbers come from {equivalents}." if equivalents else "")
-        + "</div>"
+    sentence = _describe_mistake(
+        mistake,
+        name=f"<b><code>{escape(mistake.names[0])}</code></b>",
+        step=f"<b>{escape(mistake.step_name)}</b>",
+        claimed=claimed,
+        expected=expected,
+        description=escape(mistake.description),
+        equivalents=equivalents,
     )
+    return f'<div class="mistake">{sentence}</div>'
+
+
+def _describe_mistake(mistake: PrintedMistake, equivalents: str, **parts: str) -> str:
+    """Return the sentence on a mistake; `parts` are marked up already."""
+    sentence = gettext(
+        "{name} in {step}, row {row}, column {column}: {claimed} instead of {expected}."
+        " {description}.",
+        row=mistake.row,
+        column=mistake.column,
+        **parts,
+    )
+    if not equivalents:
+        return sentence
+    return f"{sentence} {gettext('The same numbers come from {names}.', names=equivalents)}"
 
 
 def _html_answer_lines() -> str:
-    location = "".join(f'<span class="line">{word}</span>' for word in ("Step", "row", "column"))
-    answer = "".join(f'<span class="line">{word}</span>' for word in ("It should be", "Mistake"))
+    words = (gettext("Step"), gettext("row"), gettext("column"))
+    location = "".join(f'<span class="line">{escape(word)}</span>' for word in words)
+    parts = (gettext("It should be"), gettext("Mistake"))
+    answer = "".join(f'<span class="line">{escape(part)}</span>' for part in parts)
     return f'<div class="answer"><div>{location}</div><div>{answer}</div></div>'
 
 
@@ -218,7 +260,7 @@ def _html_step(step: PrintedStep, problem: PrintedProblem, sheet: PrintedSheet, 
 def _step_note(step: PrintedStep, problem: PrintedProblem, sheet: PrintedSheet) -> str:
     """Return the points of a step, or that it is not asked (in the key); "" if all are alike."""
     if not step.is_asked:
-        return "not asked"
+        return gettext("not asked")
     return format_points(step.points) if sheet.has_points and problem.mistake is None else ""
 
 
@@ -297,15 +339,15 @@ def _html_number(text: str) -> str:
 _SHEET_PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 \usepackage[margin=1.9cm]{geometry}
 \usepackage{amsmath}
-\usepackage[T1]{fontenc}
-\IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
-\setlength{\parindent}{0pt}
+@LANGUAGE@\setlength{\parindent}{0pt}
 \setlength{\parskip}{6pt}
 \setlength{\lineskip}{10pt}
 \setlength{\lineskiplimit}{6pt}
 \setlength{\tabcolsep}{3pt}
 \newcommand{\blank}{\rule[-2.4mm]{0pt}{7mm}\hspace*{10.5mm}}
 \newcommand{\filled}{\rule[-1mm]{0pt}{4.6mm}}
+\newcommand{\working}[1]{\sbox0{$#1$}\ifdim\wd0>\linewidth
+  \parbox[t]{\linewidth}{\raggedright\hangindent=2em $#1$}\else\usebox0\fi}
 \newcommand{\gap}{\hspace{5mm plus 2mm minus 2mm}\allowbreak}
 \newcommand{\term}[1]{\texttt{#1}}
 \newcommand{\fillin}[1]{\rule{#1}{0.4pt}}
@@ -314,9 +356,9 @@ _SHEET_PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 
 def render_latex(sheet: PrintedSheet, *, key: bool = False) -> str:
     """Return the sheet, or with `key` its answers, as a LaTeX document."""
-    title = f"{sheet.title}: answers" if key else sheet.title
+    title = gettext("{title}: answers", title=sheet.title) if key else sheet.title
     lines = [
-        _SHEET_PREAMBLE + UNICODE_PREAMBLE.rstrip(),
+        _SHEET_PREAMBLE.replace("@LANGUAGE@", get_language().latex) + UNICODE_PREAMBLE.rstrip(),
         r"\begin{document}",
         r"{\LARGE\bfseries " + escape_latex(title) + r"\par}",
         escape_latex(sheet.subtitle) + r"\par\smallskip",
@@ -324,14 +366,16 @@ def render_latex(sheet: PrintedSheet, *, key: bool = False) -> str:
     ]
     if not key:
         lines.append(
-            r"Name \fillin{6cm}\hfill Date \fillin{3cm}\hfill "
+            rf"{escape_latex(gettext('Name'))} \fillin{{6cm}}\hfill"
+            rf" {escape_latex(gettext('Date'))} \fillin{{3cm}}\hfill "
             + escape_latex(_marks_title(sheet))
             + r" \fillin{2cm}\par\medskip"
         )
         lines += [escape_latex(text) + r"\par" for text in sheet.instructions]
         if any(problem.mistake for problem in sheet.problems):
             names = r",\, ".join(rf"\term{{{escape_latex(name)}}}" for name in sheet.choices)
-            lines.append(rf"Mistakes to choose from: {{\raggedright\small {names}.\par}}")
+            title = escape_latex(gettext("Mistakes to choose from:"))
+            lines.append(rf"{title} {{\raggedright\small {names}.\par}}")
     for k, problem in enumerate(sheet.problems):
         lines += _latex_problem(problem, sheet, key, first=k == 0)
     return "\n".join([*lines, r"\end{document}", ""])
@@ -342,17 +386,17 @@ def _latex_problem(
 ) -> list[str]:
     heading = rf" \textit{{{escape_latex(problem.heading)}}}" if problem.heading else ""
     page_break = [] if first else [r"\filbreak" if key else r"\newpage"]
-    lines = [*page_break, rf"\section*{{Problem {problem.number}{heading}}}"]
+    lines = [*page_break, rf"\section*{{{escape_latex(_problem_title(problem))}{heading}}}"]
     lines += [] if key else [escape_latex(" ".join(problem.instructions)) + r"\par"]
     if key and problem.mistake is not None:
         lines.append(_latex_mistake(problem.mistake))
     if problem.givens and not key:
         lines += [
-            r"\textbf{Given}\par",
+            rf"\textbf{{{escape_latex(gettext('Given'))}}}\par",
             *_latex_flow([_latex_matrix(given) for given in problem.givens]),
         ]
     lines += [
-        rf"\textbf{{{_steps_title(problem, key)}}}\par",
+        rf"\textbf{{{escape_latex(_steps_title(problem, key))}}}\par",
         *_latex_flow(
             [
                 _latex_step(step, problem, sheet, key)
@@ -362,8 +406,11 @@ def _latex_problem(
     ]
     if problem.mistake is not None and not key:
         lines.append(
-            r"\medskip Step \fillin{4cm}\hfill row \fillin{2cm}\hfill column \fillin{2cm}\par"
-            "\n" + r"\medskip It should be \fillin{3cm}\hfill Mistake \fillin{7cm}\par"
+            rf"\medskip {escape_latex(gettext('Step'))} \fillin{{4cm}}\hfill"
+            rf" {escape_latex(gettext('row'))} \fillin{{2cm}}\hfill"
+            rf" {escape_latex(gettext('column'))} \fillin{{2cm}}\par"
+            "\n" + rf"\medskip {escape_latex(gettext('It should be'))} \fillin{{3cm}}\hfill"
+            rf" {escape_latex(gettext('Mistake'))} \fillin{{7cm}}\par"
         )
     return lines
 
@@ -376,13 +423,21 @@ def _latex_flow(figures: list[str]) -> list[str]:
 def _latex_mistake(mistake: PrintedMistake) -> str:
     equivalents = ", ".join(rf"\term{{{escape_latex(name)}}}" for name in mistake.names[1:])
     claimed, expected = _latex_number(mistake.claimed), _latex_number(mistake.expected)
-    return (
-        rf"\fbox{{\parbox{{0.97\linewidth}}{{\term{{{escape_latex(mistake.names[0])}}} in"
-        rf" {escape_latex(mistake.step_name)}, row {mistake.row}, column {mistake.column}:"
-        f" {claimed} instead of {expected}. {escape_latex(mistake.description)}."
-        + (f" The same numbers come from {equivalents}." if equivalents else "")
-        + r"}}\par"
+    # The words of the sentence are escaped with marks in place of its parts.
+    parts = {
+        "name": rf"\term{{{escape_latex(mistake.names[0])}}}",
+        "step": escape_latex(mistake.step_name),
+        "claimed": claimed,
+        "expected": expected,
+        "description": escape_latex(mistake.description),
+    }
+    marks = {name: f"@{name}@" for name in parts}
+    sentence = escape_latex(
+        _describe_mistake(mistake, equivalents="@equivalents@" * bool(equivalents), **marks)
     )
+    for name, part in {**parts, "equivalents": equivalents}.items():
+        sentence = sentence.replace(f"@{name}@", part)
+    return rf"\fbox{{\parbox{{0.97\linewidth}}{{{sentence}}}}}\par"
 
 
 def _latex_step(step: PrintedStep, problem: PrintedProblem, sheet: PrintedSheet, key: bool) -> str:
@@ -428,7 +483,7 @@ def _latex_matrix(
         ]
         lines.append(rf"{_latex_name(name)} & {' & '.join(cells)} \\ \cline{{2-{columns + 1}}}")
     lines.append(r"\end{tabular}")
-    lines += [rf"\\[.5mm] \footnotesize ${formula(n)}$" for formula in working]
+    lines += [rf"\\[.5mm] \footnotesize \working{{{formula(n)}}}" for formula in working]
     return "\n".join([*lines, r"\end{tabular}"])
 
 

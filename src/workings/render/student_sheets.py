@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from workings.languages import get_language
 from workings.problems.sheets.folder import FORMAT, MANIFEST, VERSION, write_folder
 from workings.problems.sheets.sheet import Sheet
 from workings.problems.sheets.students import (
@@ -14,7 +15,7 @@ from workings.problems.sheets.students import (
     derive_seed,
     make_secret,
 )
-from workings.render.sheets import render_files
+from workings.render.sheets import render_all_files
 
 
 def write_student_sheets(
@@ -26,21 +27,22 @@ def write_student_sheets(
     """
     folder = Path(folder)
     secret = _read_secret(folder) or make_secret()
-    files = {SECRET_FILE: secret + "\n"}
+    files: dict[str, str | bytes] = {SECRET_FILE: secret + "\n"}
     sheets = []
     for student in students:
         sheet = make(derive_seed(secret, student, seed))
         sheet = replace(sheet, code=derive_code(secret, student))
         sheets.append(sheet)
-        for name, text in render_files(sheet).items():
+        for name, content in render_all_files(sheet).items():
             part = (
                 f"key/{student.folder}" if name.startswith("key/") else f"students/{student.folder}"
             )
-            files[f"{part}/{name.removeprefix('key/')}"] = text
+            files[f"{part}/{name.removeprefix('key/')}"] = content
     manifest = {
         "format": FORMAT,
         "version": VERSION,
         "title": sheets[0].title,
+        "language": get_language().code,
         "students": [{"id": s.id, "name": s.name, "folder": s.folder} for s in students],
         "files": sorted([*files, MANIFEST]),
     }

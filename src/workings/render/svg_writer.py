@@ -77,6 +77,17 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
+class SignedGrid:
+    """A grid of cells with values from −1 to 1: blue below zero and orange above."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    values: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RasterImage:
     """A PNG image, stretched over a box."""
 
@@ -101,11 +112,14 @@ class TextLabel:
     bold: bool
 
 
-Shape: TypeAlias = Polyline | Rectangle | Polygon | Circle | Grid | RasterImage | TextLabel
+# Those that the writers of files draw.
+PlainShape: TypeAlias = Polyline | Rectangle | Polygon | Circle | Grid | RasterImage | TextLabel
+Shape: TypeAlias = PlainShape | SignedGrid
 
 
 _LIGHT, _DARK = theme_colors("light"), theme_colors("dark")
-_MAX_VECTOR_CELLS = 4096  # a grid with more cells is written as an image
+_SIZE_RULE = ".picture { max-width: 100%; height: auto; }"
+MAX_VECTOR_CELLS = 4096  # a grid with more cells is written as an image
 _FONTS = "Helvetica Neue, Helvetica, Arial, DejaVu Sans, sans-serif"
 
 
@@ -116,11 +130,13 @@ def picture_css(names: Iterable[str] = tuple(_LIGHT)) -> str:
     True
     """
     used = [name for name in _LIGHT if name in set(names)]
+    if not used:
+        return _SIZE_RULE
     light, dark = (
         "".join(f" --{name}: {colors[name]};" for name in used) for colors in (_LIGHT, _DARK)
     )
     rules = [
-        f".picture {{ max-width: 100%; height: auto;{light} }}",
+        _SIZE_RULE.replace(" }", f"{light} }}"),
         f"@media screen and (prefers-color-scheme: dark) {{ .picture {{{dark} }} }}",
     ]
     rules += [f".picture .f-{name} {{ fill: var(--{name}); }}" for name in used]
@@ -129,19 +145,32 @@ def picture_css(names: Iterable[str] = tuple(_LIGHT)) -> str:
 
 
 def write_svg(
-    shapes: Sequence[Shape], width: float, height: float, title: str, styled: bool
+    shapes: Sequence[PlainShape],
+    size: Point,
+    title: str,
+    *,
+    paper: str = "paper",
+    styled: bool = True,
+    scale: float = 1.0,
 ) -> str:
-    """Return the `<svg>` element; if `styled`, with rules for the colors that occur."""
+    """Return the `<svg>` element; if `styled`, with rules for the colors that occur.
+
+    It is shown at `scale` pixels per pixel of the picture.
+    """
     colors = {shape.color for shape in shapes if not isinstance(shape, RasterImage)}
-    style = f"<style>\n{picture_css({'paper', *colors})}\n</style>\n"
-    size = f'width="{_format_number(width)}" height="{_format_number(height)}"'
+    style = f"<style>\n{picture_css({paper, *colors})}\n</style>\n"
+    width, height = size
+    display_size = (
+        f'width="{_format_number(scale * width)}" height="{_format_number(scale * height)}"'
+    )
+    area = f'width="{_format_number(width)}" height="{_format_number(height)}"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" {size}'
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" {display_size}'
         f' viewBox="0 0 {_format_number(width)} {_format_number(height)}" font-family="{_FONTS}"'
         ' stroke-linejoin="round">\n'
         f"<title>{_escape_text(title)}</title>\n{style if styled else ''}"
         f"{_define_images(shapes)}"
-        f"<rect {size} {_paint('fill', 'paper')}/>\n{''.join(_elements(shapes))}</svg>\n"
+        f"<rect {area} {_paint('fill', paper)}/>\n{''.join(_elements(shapes))}</svg>\n"
     )
 
 
@@ -165,12 +194,12 @@ def define_image(png: bytes) -> str:
     return f'<defs><image id="{image_id(png)}" {attributes} href="{png_data_uri(png)}"/></defs>'
 
 
-def _define_images(shapes: Sequence[Shape]) -> str:
+def _define_images(shapes: Sequence[PlainShape]) -> str:
     unique = dict.fromkeys(shape.png for shape in shapes if isinstance(shape, RasterImage))
     return "".join(f"{define_image(png)}\n" for png in unique)
 
 
-def _elements(shapes: Sequence[Shape]) -> Iterable[str]:
+def _elements(shapes: Sequence[PlainShape]) -> Iterable[str]:
     """Yield the shapes as elements, in order; adjacent rectangles in one group without seams."""
     for kind, group in groupby(shapes, key=type):
         elements = "".join(f"{_WRITERS[kind](shape)}\n" for shape in group)
@@ -203,7 +232,7 @@ def _circle(shape: Circle) -> str:
 
 def _grid(shape: Grid) -> str:
     rows, columns = len(shape.opacities), len(shape.opacities[0])
-    if rows * columns > _MAX_VECTOR_CELLS:
+    if rows * columns > MAX_VECTOR_CELLS:
         # An image cannot follow the theme: it has one color, with opacities that suit both themes.
         data = encode_png_alpha(shape.opacities, _LIGHT.get(shape.color, shape.color))
         x, y = _format_number(shape.x), _format_number(shape.y)

@@ -6,6 +6,7 @@ The other formats have a module each, which is imported when it is needed.
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
+from workings.languages import gettext
 from workings.plain_text import (
     AnsiStyler,
     display_width,
@@ -16,7 +17,13 @@ from workings.plain_text import (
     wrap_to_columns,
 )
 from workings.problems.notation import TextNotation
-from workings.problems.worked_problem import MistakeSummary, Panel, WorkedProblem, WorkedResult
+from workings.problems.worked_problem import (
+    MistakeSummary,
+    Panel,
+    WorkedProblem,
+    WorkedResult,
+    format_verdict,
+)
 from workings.render.matrix import (
     MARK_MEANINGS,
     MARK_SYMBOLS,
@@ -103,13 +110,18 @@ class _TextDocument:
         if not problem.verdict:
             return lines
         symbol = VERDICT_SYMBOLS.get(problem.verdict, "")
-        verdict = f"{symbol} {to_one_line(problem.verdict)}".strip()
+        verdict = f"{symbol} {to_one_line(format_verdict(problem.verdict))}".strip()
         if (mistake := problem.mistake) is not None:
             claimed, expected = to_one_line(mistake.claimed), to_one_line(mistake.expected)
             location = to_one_line(mistake.location)
-            verdict += f": {location}: claimed {claimed}, expected {expected}"
+            verdict += gettext(
+                ": {location}: claimed {claimed}, expected {expected}",
+                location=location,
+                claimed=claimed,
+                expected=expected,
+            )
         if problem.assumption:
-            verdict += f", if {to_one_line(problem.assumption)}"
+            verdict += gettext(", if {assumption}", assumption=to_one_line(problem.assumption))
         style = {"wrong": "wrong", "right": "right verdict"}.get(problem.verdict, "strong")
         return lines + [
             self.styler(line, style) for line in wrap_to_columns(verdict, self.width, "  ")
@@ -125,7 +137,7 @@ class _TextDocument:
         lines: list[str] = []
         for k, row in enumerate(_pack_into_rows(boxes, self.width)):
             lines += ["", *_join_boxes(row)] if k else _join_boxes(row)
-        return [self.styler("Given", "dim"), *lines] if lines else []
+        return [self.styler(gettext("Given"), "dim"), *lines] if lines else []
 
     def step_blocks(self) -> list[list[str]]:
         """Return one block per step: its number and formula, the matrix, notes on wrong cells."""
@@ -149,7 +161,9 @@ class _TextDocument:
         """Return the title of a matrix: its formula, its shape, the verdict on it."""
         rows, columns = panel.shape
         symbol = VERDICT_SYMBOLS.get(panel.verdict, "")
-        verdict = f"  {symbol}\u00a0{to_one_line(panel.verdict)}" if panel.verdict else ""
+        verdict = (
+            f"  {symbol}\u00a0{to_one_line(format_verdict(panel.verdict))}" if panel.verdict else ""
+        )
         return f"{formula}  {rows}×{columns}{verdict}"
 
     def matrix_lines(self, panel: Panel, indent: int) -> list[str]:
@@ -160,23 +174,29 @@ class _TextDocument:
     def note_lines(self, panel: Panel) -> list[str]:
         """Return the notes on the wrong cells of a step."""
         notes = [
-            f"✗ row {i + 1}, column {j + 1}: {to_one_line(cell.note)}"
+            gettext(
+                "✗ row {row}, column {column}: {note}",
+                row=i + 1,
+                column=j + 1,
+                note=to_one_line(cell.note),
+            )
             for i, row in enumerate(panel.cells)
             for j, cell in enumerate(row)
             if cell.mark == "wrong" and cell.note
         ]
         if len(notes) > _MAX_NOTES:
-            notes[_MAX_NOTES:] = [f"… and {len(notes) - _MAX_NOTES} more"]
+            notes[_MAX_NOTES:] = [gettext("… and {count} more", count=len(notes) - _MAX_NOTES)]
         lines = [line for note in notes for line in wrap_to_columns(note, self.width - 3, "  ")]
         return [self.styler(f"   {line}", "wrong") for line in lines]
 
     def legend_lines(self) -> list[str]:
         """Return the meanings of the marks that occur."""
         parts = [
-            f"{MARK_SYMBOLS[mark]} {MARK_MEANINGS[mark]}" for mark in used_marks(self.problem.steps)
+            f"{MARK_SYMBOLS[mark]} {gettext(MARK_MEANINGS[mark])}"
+            for mark in used_marks(self.problem.steps)
         ]
         if any(panel.first_wrong for panel in self.problem.steps):
-            parts.insert(0, "▸ the first wrong number")
+            parts.insert(0, f"▸ {gettext('the first wrong number')}")
         joined = " · ".join(part.replace(" ", "\u00a0") for part in parts)
         lines = wrap_to_columns(joined.replace(" · ", "\u00a0· "), self.width) if parts else []
         if any(display_width(part) > self.width - 2 for part in parts):
@@ -200,17 +220,20 @@ class _TextDocument:
     def mistake_lines(self, mistake: MistakeSummary) -> list[str]:
         """Return the first wrong number: location, claimed, expected, working and causes."""
         lines = wrap_to_columns(
-            f"The first wrong number: {to_one_line(mistake.location)}", self.width, "  "
+            gettext("The first wrong number: {location}", location=to_one_line(mistake.location)),
+            self.width,
+            "  ",
         )
         fields = [
-            ("claimed", to_one_line(mistake.claimed)),
-            ("expected", to_one_line(mistake.expected)),
+            (gettext("claimed"), to_one_line(mistake.claimed)),
+            (gettext("expected"), to_one_line(mistake.expected)),
         ]
         if mistake.working is not None:
-            fields.append(("working", mistake.working(self.notation)))
+            fields.append((gettext("working"), mistake.working(self.notation)))
         for k, cause in enumerate(mistake.causes):
-            label = ("causes" if len(mistake.causes) > 1 else "cause") if not k else ""
-            share = f" (explains {to_one_line(cause.explained_share)})"
+            label = gettext("causes") if len(mistake.causes) > 1 else gettext("cause")
+            label = "" if k else label
+            share = gettext(" (explains {share})", share=to_one_line(cause.explained_share))
             name = to_one_line(cause.name) + (share if cause.explained_share else "")
             fields.append((label, f"{name}: {to_one_line(cause.description)}"))
         for label, text in fields:

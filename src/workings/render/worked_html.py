@@ -3,9 +3,16 @@
 import re
 import zlib
 
+from workings.languages import gettext
 from workings.plain_text import to_one_line
 from workings.problems.notation import Formula, MathMLNotation, TextNotation, typeset
-from workings.problems.worked_problem import Cell, MistakeSummary, Panel, WorkedProblem
+from workings.problems.worked_problem import (
+    Cell,
+    MistakeSummary,
+    Panel,
+    WorkedProblem,
+    format_verdict,
+)
 from workings.render.colors import color_scale, color_step
 from workings.render.matrix import (
     MARK_MEANINGS,
@@ -60,7 +67,9 @@ for (const box of document.querySelectorAll('.workings .formula, .workings .scro
 
 def render_page(problem: WorkedProblem) -> str:
     """Return the problem as a page of its own."""
-    return html_page(problem.title or "Worked problem", render_body(problem), script=_SCRIPT)
+    return html_page(
+        problem.title or gettext("Worked problem"), render_body(problem), script=_SCRIPT
+    )
 
 
 def render_fragment(problem: WorkedProblem) -> str:
@@ -91,11 +100,11 @@ class _HtmlDocument:
         parts += [self.verdict_html(), self.mistake_html(), self.legend_html()]
         if problem.givens:
             givens = "\n".join(self.panel_html(panel) for panel in problem.givens)
-            parts.append(f'<h2>Given</h2>\n<div class="panels">\n{givens}\n</div>')
+            parts.append(f'<h2>{gettext("Given")}</h2>\n<div class="panels">\n{givens}\n</div>')
         steps = "\n".join(
             self.step_html(k, panel) for k, panel in enumerate(problem.steps, start=1)
         )
-        parts.append(f'<h2>Steps</h2>\n<ol class="panels">\n{steps}\n</ol>')
+        parts.append(f'<h2>{gettext("Steps")}</h2>\n<ol class="panels">\n{steps}\n</ol>')
         return "\n".join(part for part in parts if part)
 
     def verdict_html(self) -> str:
@@ -104,9 +113,10 @@ class _HtmlDocument:
         if not verdict:
             return f'<p class="summary">{summary}</p>' if summary else ""
         css_class = {"wrong": "is-wrong", "right": "is-right"}.get(verdict, "")
-        text = f"{VERDICT_SYMBOLS.get(verdict, '')} {escape_html(verdict.capitalize())}"
+        word = escape_html(_capitalize(format_verdict(verdict)))
+        text = f"{VERDICT_SYMBOLS.get(verdict, '')} {word}"
         if self.problem.assumption:
-            text += f", if {escape_html(self.problem.assumption)}"
+            text += escape_html(gettext(", if {assumption}", assumption=self.problem.assumption))
         counts = f": {summary}" if summary else ""
         notes = "".join(f"\n<p>{escape_html(note)}</p>" for note in self.problem.notes)
         return f'<p class="verdict"><b class="{css_class}">{text}</b>{counts}</p>{notes}'
@@ -119,12 +129,13 @@ class _HtmlDocument:
         location = escape_html(mistake.location)
         if any(panel.first_wrong for panel in self.problem.steps):
             location = f'<a href="#{self.anchor}">{location}</a>'
-        return f"""<section class="finding" aria-label="The first wrong number">
-<h2>The first wrong number</h2>
+        title = gettext("The first wrong number")
+        return f"""<section class="finding" aria-label="{title}">
+<h2>{title}</h2>
 <p>{location}</p>
 <dl>
-<dt>claimed</dt><dd>{escape_html(typeset(mistake.claimed))}</dd>
-<dt>expected</dt><dd>{escape_html(typeset(mistake.expected))}</dd>
+<dt>{gettext("claimed")}</dt><dd>{escape_html(typeset(mistake.claimed))}</dd>
+<dt>{gettext("expected")}</dt><dd>{escape_html(typeset(mistake.expected))}</dd>
 {self.working_html(mistake)}</dl>
 {_causes_list(mistake)}{_further_mistakes(self.problem)}</section>"""
 
@@ -132,7 +143,8 @@ class _HtmlDocument:
         """Return the working of the expected number."""
         if mistake.working is None:
             return ""
-        return f'<dt>working</dt><dd class="formula">{self.formula_html(mistake.working)}</dd>\n'
+        label = gettext("working")
+        return f'<dt>{label}</dt><dd class="formula">{self.formula_html(mistake.working)}</dd>\n'
 
     def legend_html(self) -> str:
         """Return the legend of the colors, and of the hatching and the marks that occur."""
@@ -140,17 +152,21 @@ class _HtmlDocument:
         cells = [cell for panel in panels for row in panel.cells for cell in row]
         bar = "".join(f'<i class="{name}"></i>' for name in color_scale("light"))
         parts = [
-            f'<span>below zero<span class="bar" aria-hidden="true">{bar}</span>above zero;'
-            " full color is the largest absolute value in the matrix</span>"
+            f'<span>{gettext("below zero")}<span class="bar" aria-hidden="true">{bar}</span>'
+            + gettext("above zero; full color is the largest absolute value in the matrix")
+            + "</span>"
         ]
         if any(cell.mark == "masked" for cell in cells):
-            parts.append('<span><span class="sample masked"><span>−∞</span></span>masked</span>')
+            sample = '<span class="sample masked"><span>−∞</span></span>'
+            parts.append(f"<span>{sample}{gettext('masked')}</span>")
         marks = [
-            (mark, MARK_SYMBOLS[mark], MARK_MEANINGS[mark])
+            (mark, MARK_SYMBOLS[mark], gettext(MARK_MEANINGS[mark]))
             for mark in used_marks(self.problem.steps)
         ]
         if any(panel.first_wrong for panel in self.problem.steps):
-            marks.insert(0, ("wrong first", MARK_SYMBOLS["wrong"], "the first wrong number"))
+            marks.insert(
+                0, ("wrong first", MARK_SYMBOLS["wrong"], gettext("the first wrong number"))
+            )
         samples = "".join(
             f'<span><span class="sample {css_class}">{symbol}</span>{meaning}</span>'
             for css_class, symbol, meaning in marks
@@ -158,7 +174,9 @@ class _HtmlDocument:
         lines = [f'<p class="legend">{"".join(parts)}</p>']
         lines += [f'<p class="legend">{samples}</p>'] if samples else []
         if any(cell.note for cell in cells):
-            hint = "Point at a cell, or reach it with Tab and the arrow keys, to see more about it."
+            hint = gettext(
+                "Point at a cell, or reach it with Tab and the arrow keys, to see more about it."
+            )
             lines.append(f'<p class="legend hint">{hint}</p>')
         return "\n".join(lines)
 
@@ -206,7 +224,8 @@ class _HtmlDocument:
         if panel.verdict:
             css_class = {"wrong": "is-wrong", "right": "is-right"}.get(panel.verdict, "")
             symbol = VERDICT_SYMBOLS.get(panel.verdict, "")
-            verdict = f' · <span class="{css_class}">{symbol} {escape_html(panel.verdict)}</span>'
+            word = escape_html(format_verdict(panel.verdict))
+            verdict = f' · <span class="{css_class}">{symbol} {word}</span>'
         return f"{label}{rows} × {columns}{verdict}"
 
     def cell_rows(self, panel: Panel) -> list[list[str]]:
@@ -241,7 +260,8 @@ class _HtmlDocument:
         if cell.value is not None and color == "" and not mark:
             mark = "masked"  # an infinite number that was not checked
         content = f"<span>{number}</span>" if mark == "masked" else number
-        meaning = "the first wrong number" if first else MARK_MEANINGS.get(mark, mark)
+        meaning = gettext(MARK_MEANINGS.get(mark, mark)) if mark else ""
+        meaning = gettext("the first wrong number") if first else meaning
         if meaning:
             content += f'<span class="unseen"> ({meaning})</span>'
         classes = " ".join(filter(None, ["v", color, mark, "first" if first else ""]))
@@ -255,6 +275,10 @@ class _HtmlDocument:
         """Return a formula as MathML, with its text for screen readers."""
         text = formula(TextNotation(self.problem.decimals))
         return _math_element(formula(self.notation), text)
+
+
+def _capitalize(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _math_element(markup: str, alt_text: str) -> str:
@@ -291,10 +315,12 @@ def _causes_list(mistake: MistakeSummary) -> str:
         return ""
     items = []
     for cause in mistake.causes:
-        share = f" (explains {escape_html(cause.explained_share)})" if cause.explained_share else ""
+        share = gettext(" (explains {share})", share=escape_html(cause.explained_share))
+        share = share if cause.explained_share else ""
         name, description = escape_html(cause.name), escape_html(cause.description)
         items.append(f"<li><code>{name}</code>{share}: {description}</li>")
-    return f'<ol class="causes" aria-label="Likely causes">{"".join(items)}</ol>\n'
+    label = gettext("Likely causes")
+    return f'<ol class="causes" aria-label="{label}">{"".join(items)}</ol>\n'
 
 
 def _further_mistakes(problem: WorkedProblem) -> str:

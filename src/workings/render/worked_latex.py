@@ -6,9 +6,10 @@ copied into another document.
 
 import re
 
+from workings.languages import SOURCE_LANGUAGE, get_language, gettext, localize_number
 from workings.plain_text import to_one_line
 from workings.problems.notation import UNICODE_PREAMBLE, LatexNotation, escape_latex
-from workings.problems.worked_problem import MistakeSummary, Panel, WorkedProblem
+from workings.problems.worked_problem import MistakeSummary, Panel, WorkedProblem, format_verdict
 from workings.render.matrix import (
     MARK_MEANINGS,
     format_cells,
@@ -21,7 +22,7 @@ from workings.render.matrix import (
 _PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 \usepackage[margin=2.2cm]{geometry}
 \usepackage{amsmath}
-\setlength{\parindent}{0pt}
+@LANGUAGE@\setlength{\parindent}{0pt}
 \setlength{\parskip}{6pt plus 2pt}
 \setlength{\fboxsep}{1.5pt}
 \renewcommand{\arraystretch}{1.2}
@@ -71,16 +72,29 @@ def matrix_latex(panel: Panel, decimals: int = 3) -> str:
     return f"{more}\\begin{{bmatrix}}\n{_rows_latex(panel, decimals)}\n\\end{{bmatrix}}"
 
 
+def _latex_preamble() -> str:
+    """Return the preamble with the fonts of the current language; English needs none."""
+    language = get_language()
+    fonts = "" if language.code == SOURCE_LANGUAGE else language.latex
+    return _PREAMBLE.replace("@LANGUAGE@", fonts)
+
+
 def render_latex(problem: WorkedProblem) -> str:
     """Return the problem as a document."""
     n = LatexNotation(problem.decimals)
-    parts = [_PREAMBLE + UNICODE_PREAMBLE + "\\begin{document}"]
+    parts = [_latex_preamble() + UNICODE_PREAMBLE + "\\begin{document}"]
     if problem.title:
         parts.append(f"\\section*{{{escape_latex(problem.title)}}}")
     if problem.verdict:
         summary = f": {escape_latex(problem.summary)}" if problem.summary else ""
-        condition = f", if {escape_latex(problem.assumption)}" if problem.assumption else ""
-        verdict = escape_latex(problem.verdict.capitalize())
+        condition = (
+            gettext(", if {assumption}", assumption=escape_latex(problem.assumption))
+            if problem.assumption
+            else ""
+        )
+        verdict = escape_latex(
+            format_verdict(problem.verdict)[:1].upper() + format_verdict(problem.verdict)[1:]
+        )
         parts.append(f"\\textbf{{{verdict}}}{condition}{summary}.")
         parts += [f"{escape_latex(note[:1].upper() + note[1:])}." for note in problem.notes]
     if problem.mistake is not None:
@@ -89,7 +103,11 @@ def render_latex(problem: WorkedProblem) -> str:
             text = mistake.format_as_further(number)
             parts.append(f"{escape_latex(text[:1].upper() + text[1:])}.")
     if problem.givens:
-        parts += ["\\subsection*{Given}", _givens_latex(problem.givens, n), "\\subsection*{Steps}"]
+        parts += [
+            f"\\subsection*{{{escape_latex(gettext('Given'))}}}",
+            _givens_latex(problem.givens, n),
+            f"\\subsection*{{{escape_latex(gettext('Steps'))}}}",
+        ]
     parts += [_legend_latex(problem)] if used_marks(problem.steps) else []
     parts += [_step_latex(k, panel, n) for k, panel in enumerate(problem.steps, start=1)]
     return "\n\n".join([*parts, "\\end{document}\n"])
@@ -113,7 +131,7 @@ def _step_latex(number: int, panel: Panel, notation: LatexNotation) -> str:
     label = (
         "" if formula.startswith(f"{_name_latex(panel, notation)} =") else f"{escape_latex(name)}: "
     )
-    verdict = f", {escape_latex(panel.verdict)}" if panel.verdict else ""
+    verdict = f", {escape_latex(format_verdict(panel.verdict))}" if panel.verdict else ""
     size, body = _fit_matrix(panel, notation.decimals)
     return (
         f"\\textbf{{{number}.}}\\quad {label}$\\displaystyle {formula}$"
@@ -213,7 +231,7 @@ def _number_latex(text: str) -> str:
     if not is_number(text):
         return f"\\text{{{escape_latex(text)}}}"
     mantissa, _, exponent = plain.lower().replace("inf", "\\infty").partition("e")
-    mantissa = mantissa.replace(",", "{,}")
+    mantissa = localize_number(mantissa).replace(",", "{,}")
     return f"{mantissa}{{\\cdot}}10^{{{int(exponent)}}}" if exponent else mantissa
 
 
@@ -236,16 +254,17 @@ def _name_latex(panel: Panel, notation: LatexNotation) -> str:
 
 def _mistake_latex(mistake: MistakeSummary, notation: LatexNotation) -> str:
     lines = [
-        f"\\textbf{{The first wrong number:}} {escape_latex(mistake.location)}.",
-        f"Claimed:~${_number_latex(mistake.claimed)}$."
-        f" Expected:~${_number_latex(mistake.expected)}$.",
+        f"\\textbf{{{escape_latex(gettext('The first wrong number:'))}}}"
+        f" {escape_latex(mistake.location)}.",
+        f"{escape_latex(gettext('Claimed:'))}~${_number_latex(mistake.claimed)}$."
+        f" {escape_latex(gettext('Expected:'))}~${_number_latex(mistake.expected)}$.",
     ]
     if mistake.working is not None:
         lines.append(f"\\[ {mistake.working(notation)} \\]")
     if mistake.causes:
-        lines.append("Likely causes:\n\\begin{itemize}")
+        lines.append(f"{escape_latex(gettext('Likely causes:'))}\n\\begin{{itemize}}")
         for cause in mistake.causes:
-            share = f" (explains {escape_latex(cause.explained_share)})"
+            share = escape_latex(gettext(" (explains {share})", share=cause.explained_share))
             name = f"\\texttt{{{escape_latex(cause.name)}}}"
             name += share if cause.explained_share else ""
             lines.append(f"  \\item {name}: {escape_latex(cause.description)}")
@@ -254,7 +273,12 @@ def _mistake_latex(mistake: MistakeSummary, notation: LatexNotation) -> str:
 
 
 def _legend_latex(problem: WorkedProblem) -> str:
-    parts = [f"${_MARK_SAMPLES[mark]}$~{MARK_MEANINGS[mark]}" for mark in used_marks(problem.steps)]
+    parts = [
+        f"${_MARK_SAMPLES[mark]}$~{escape_latex(gettext(MARK_MEANINGS[mark]))}"
+        for mark in used_marks(problem.steps)
+    ]
     if any(panel.first_wrong for panel in problem.steps):
-        parts.insert(0, "$\\boxed{\\mathbf{a}}$~the first wrong number")
-    return f"\\emph{{Marks:}} {'; '.join(parts)}."
+        parts.insert(
+            0, f"$\\boxed{{\\mathbf{{a}}}}$~{escape_latex(gettext('the first wrong number'))}"
+        )
+    return f"\\emph{{{escape_latex(gettext('Marks:'))}}} {'; '.join(parts)}."

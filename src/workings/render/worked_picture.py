@@ -1,16 +1,18 @@
 """A worked problem as a picture: every matrix with its formula, row and column names, numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from workings.languages import gettext
 from workings.plain_text import to_one_line
 from workings.problems.notation import TextNotation, typeset
 from workings.problems.worked_problem import Panel, WorkedProblem
 from workings.render.colors import color_step
 from workings.render.matrix import MARK_SYMBOLS, format_cells, max_abs_cell, truncate_matrix
-from workings.render.pictures import Picture, text_width, truncate_to_pixels
+from workings.render.pictures import Picture, text_width, truncate_to_pixels, wrap_to_pixels
 
 _WIDTH = 1160.0  # of the picture; all lengths are in pixels
 _MARGIN = 28.0
+_TITLE_SIZE, _HEADER_TOP = 18, 40.0  # font size, and the baseline of the title
 _GAP = 34.0  # between panels
 _NUMBER_SIZE, _NAME_SIZE = 13.0, 11.0  # font sizes
 _ROW_HEIGHT = 26.0
@@ -19,27 +21,34 @@ _MAX_SIDE = 24  # rows or columns; the middle of a larger matrix is left out
 _MAX_NAME_WIDTH = 120.0  # of a row name
 
 
-def render_picture(problem: WorkedProblem) -> Picture:
+def render_picture(problem: WorkedProblem, *, width: float = _WIDTH) -> Picture:
     """Draw the givens and the steps, from left to right, line by line."""
-    title = to_one_line(problem.title) or "A worked problem"
+    title = to_one_line(problem.title) or gettext("A worked problem")
     panels = [
         _MeasuredPanel.measure(panel, problem.decimals)
         for panel in (*problem.givens, *problem.steps)
     ]
-    positions, height = _place_panels(panels)
-    picture = Picture(_WIDTH, height, title)
-    shown_title = truncate_to_pixels(title, _WIDTH - 2 * _MARGIN, 18, bold=True)
-    picture.add_text(_MARGIN, 40, shown_title, size=18, bold=True)
+    width = max(width, 2 * _MARGIN + max(panel.table_width for panel in panels))
+    lines = wrap_to_pixels(title, width - 2 * _MARGIN, _TITLE_SIZE, bold=True, max_lines=4)
+    panels = [replace(panel, max_width=width - 2 * _MARGIN) for panel in panels]
+    top = _HEADER_TOP + (_TITLE_SIZE + 4) * len(lines)
+    positions, height = _place_panels(panels, top, width)
+    picture = Picture(width, height, title, lambda w: render_picture(problem, width=w))
+    for k, line in enumerate(lines):
+        y = _HEADER_TOP + (_TITLE_SIZE + 4) * k
+        picture.add_text(_MARGIN, y, line, size=_TITLE_SIZE, bold=True)
     for panel, (x, y) in zip(panels, positions, strict=True):
         panel.draw(picture, x, y)
     return picture
 
 
-def _place_panels(panels: list["_MeasuredPanel"]) -> tuple[list[tuple[float, float]], float]:
+def _place_panels(
+    panels: list["_MeasuredPanel"], top: float, width: float
+) -> tuple[list[tuple[float, float]], float]:
     """Return the top left corner of each panel, and the height of the picture."""
-    x, y, bottom, positions = _MARGIN, 64.0, 64.0, []
+    x, y, bottom, positions = _MARGIN, top, top, []
     for panel in panels:
-        if x > _MARGIN and x + panel.width > _WIDTH - _MARGIN:
+        if x > _MARGIN and x + panel.width > width - _MARGIN:
             x, y = _MARGIN, bottom + _GAP
         positions.append((x, y))
         x, bottom = x + panel.width + _GAP, max(bottom, y + panel.height)
@@ -56,6 +65,7 @@ class _MeasuredPanel:
     numbers: list[list[str]]
     name_width: float  # of the row names
     column_width: float
+    max_width: float = _WIDTH
 
     @classmethod
     def measure(cls, panel: Panel, decimals: int) -> "_MeasuredPanel":
@@ -78,9 +88,14 @@ class _MeasuredPanel:
         return cls(panel, to_one_line(formula), shape, numbers, name_width, column_width)
 
     @property
+    def table_width(self) -> float:
+        """The width of names and numbers, without the formula."""
+        return self.name_width + self.column_width * self.panel.shape[1]
+
+    @property
     def width(self) -> float:
-        table = self.name_width + self.column_width * self.panel.shape[1]
-        return min(max(table, text_width(self.formula, _NUMBER_SIZE)), _WIDTH - 2 * _MARGIN)
+        formula = text_width(self.formula, _NUMBER_SIZE)
+        return min(max(self.table_width, formula), self.max_width)
 
     @property
     def height(self) -> float:

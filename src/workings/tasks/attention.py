@@ -89,11 +89,12 @@ class TargetText:
         model may generate other tokens for a word than its tokenizer would.
         """
         if isinstance(target, str):
-            text, tokens = target, tokenizer.encode(target)
-            pieces = tokenizer.split_pieces(target)
+            text, tokens = target, [*tokenizer.prefix_ids, *tokenizer.encode(target)]
+            pieces = tokenizer.add_prefix_pieces(tokenizer.split_pieces(target))
         else:
             text, tokens = target.text, [*target.tokens]
-            pieces = tokenizer.decode_pieces(tokens)
+            num_prefixes = len(tokenizer.prefix_ids)
+            pieces = tokenizer.add_prefix_pieces(tokenizer.decode_pieces(tokens[num_prefixes:]))
         return cls(text, tokens, pieces, tokenizer.label_pieces(pieces))
 
 

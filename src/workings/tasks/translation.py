@@ -94,6 +94,7 @@ class Translation(Seq2SeqTask):
     ) -> None:
         super().__init__(recipe)
         self.tokenizers, self.model = tokenizers, model
+        model.forced_first_id = next(iter(tokenizers.target.prefix_ids), None)
         self.pairs: dict[str, tuple[SentencePair, ...]] = dict.fromkeys(SPLIT_NAMES, ())
         self._encoded: dict[str, list[tuple[NDArray[np.int32], NDArray[np.int32]]]] = {}
         self._bpe_dropout: tuple[BPEDropout, BPEDropout] | None = None
@@ -382,6 +383,7 @@ class Translation(Seq2SeqTask):
         text, model, tokenizers = check_text(model_input), self.model, self.tokenizers
         parts = select_decoder_parts(model, self.noun, ("cross", "decoder", "encoder"), options)
         pieces = tokenizers.source.split_pieces(tokenizers.normalize_case(text))
+        pieces = tokenizers.source.add_prefix_pieces(pieces)
         PassOptions(max_tokens=options.max_text_tokens).limit_tokens(len(pieces))
         source_tokens = [*tokenizers.source.label_pieces(pieces), EOS_TOKEN]
         source = collate_sources([tokenizers.encode_source(text)], model)

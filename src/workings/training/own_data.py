@@ -46,6 +46,9 @@ MAX_COMPARE_CHARACTERS = 2_000_000  # of the texts that candidates are compared 
 COMPARE_FRACTION = 0.3  # of the time, at most, is for comparing candidates
 VALIDATION_FRACTION = 0.2
 RESERVED_FRACTION = 0.1  # of the time is for the test and the report
+FLOPS_SECONDS = 0.3  # of measuring the machine
+BUSY_SECONDS = 20.0  # of a training that is long enough to suffer
+BUSY_SHARE = 0.7  # of one processor: a training that gets less has waited for other programs
 
 
 class Plan:
@@ -192,15 +195,19 @@ def train_own_data(
     folder = Path(folder)
     if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
         raise UserError(f"{folder} is not empty: use `workings resume {folder}`, or another --out")
+    settle_threads()
     plan = Plan(task, str(data), minutes, stated)
     _print_lines(plan.lines, mode)
     if describe_exports is not None and (exports := describe_exports(plan.recipe)):
         _print_lines([f"export: {exports}"], mode)
+    clock = Clock()
     trained = train_recipe(plan.recipe, folder, mode=mode, trackers=trackers, prepare=prepare)
     baselines = trained.score_baselines()
     result = read_json(folder / "result.json")
     comparison = compare_with_baselines(trained.baseline_metric, result, baselines)
     suggestions = suggest_next(trained, result, baselines, folder)
+    if not torch.cuda.is_available() and (busy := describe_busy(*clock.read())):
+        suggestions.insert(0, busy)
     write_json(
         folder / "choices.json",
         {
@@ -212,6 +219,33 @@ def train_own_data(
     )
     _print_lines([*comparison, *suggestions], mode)
     return trained
+
+
+class Clock:
+    """The seconds since it was made: of this program on all processors, and of the wall."""
+
+    def __init__(self) -> None:
+        self._start = time.process_time(), time.monotonic()
+
+    def read(self) -> tuple[float, float]:
+        """Return both."""
+        return time.process_time() - self._start[0], time.monotonic() - self._start[1]
+
+
+def describe_busy(processor_seconds: float, seconds: float) -> str:
+    """Return a line about a machine that was busy with other programs, or "".
+
+    >>> describe_busy(12.0, 90.0)
+    'busy: other programs left this one 12 of 90 seconds: the result would be better without them'
+    >>> describe_busy(80.0, 90.0)
+    ''
+    """
+    if seconds < BUSY_SECONDS or processor_seconds >= BUSY_SHARE * seconds:
+        return ""
+    return (
+        f"busy: other programs left this one {processor_seconds:.0f} of {seconds:.0f} seconds: "
+        "the result would be better without them"
+    )
 
 
 class Validation(NamedTuple):
@@ -248,16 +282,28 @@ def _sample_examples(examples: Sequence[Example]) -> Sequence[Example]:
     return examples[:: max(-(-characters // MAX_COMPARE_CHARACTERS), 1)]
 
 
+def settle_threads() -> None:
+    """Use one thread if that is faster: where other programs run, threads wait for each other."""
+    count = torch.get_num_threads()
+    if count == 1:
+        return
+    flops = measure_flops()
+    torch.set_num_threads(1)
+    if measure_flops() < flops:
+        torch.set_num_threads(count)
+
+
 def measure_flops() -> float:
     """Measure how many floating-point operations per second a training of this size does.
 
-    Small matrices and everything around them reach a third of the speed of a large product.
+    Small matrices and everything around them reach a third of the speed of a large product. It is
+    measured long enough to feel other programs, which take turns with this one.
     """
     a, b = torch.randn(512, 256), torch.randn(256, 256)
     for _ in range(3):
         a @ b
     start, count = time.perf_counter(), 0
-    while time.perf_counter() - start < 0.05:
+    while time.perf_counter() - start < FLOPS_SECONDS:
         a @ b
         count += 1
     return 2 * 512 * 256 * 256 * count / (time.perf_counter() - start) / 3

@@ -403,7 +403,8 @@ class Trainer:
         before = {
             number: signal.signal(number, handler)
             for number, handler in handlers.items()
-            if signal.getsignal(number) != signal.SIG_IGN  # nohup ignores SIGHUP
+            # nohup ignores SIGHUP; the command line ignores SIGUSR1 until now.
+            if signal.getsignal(number) != signal.SIG_IGN or number in SAVE_SIGNALS
         }
         try:
             yield

@@ -1,6 +1,6 @@
 """The FastAPI application: all routes, the page's files, error responses."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -9,19 +9,18 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from workings import __version__
-from workings.errors import UserError, install_hint, truncate
-from workings.plain_text import to_one_line
+from workings.errors import UserError, truncate
 from workings.web.assets import load_assets
-from workings.web.requests import describe_invalid_field
+from workings.web.language import LanguageMiddleware
+from workings.web.problem_answers import describe_missing_module, format_error
 from workings.web.responses import ErrorResponse
 from workings.web.routes_models import add_model_routes
 from workings.web.routes_problems import PROBLEM_PATHS, SLOW_PATHS, add_problem_routes
 from workings.web.routes_training import TRAINING_PREFIXES, add_training_routes
 from workings.web.runs import RunInfo, RunRegistry
 from workings.web.security import AccessPolicy, App, SecurityMiddleware
-from workings.web.worker_pool import IsolatedRoutes, WorkerPool
+from workings.web.worker_pool import IsolatedRoutes, WorkerPools
 
-_MAX_MESSAGE_LENGTH = 300  # characters of an error message
 _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse, "description": description}
     for status, description in (
@@ -40,15 +39,15 @@ _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
 
 
 def build_secured_app(
-    policy: AccessPolicy, registry: RunRegistry | None = None, pool: WorkerPool | None = None
+    policy: AccessPolicy, registry: RunRegistry | None = None, pools: WorkerPools | None = None
 ) -> App:
     """Return the application wrapped in the security middleware.
 
-    With a pool, requests about problems and logs are answered by its workers.
+    With pools, requests about problems and logs are answered by their workers.
     """
     app: App = build_app(registry)
-    if pool is not None:
-        app = IsolatedRoutes(app, pool, PROBLEM_PATHS, SLOW_PATHS, TRAINING_PREFIXES)
+    if pools is not None:
+        app = IsolatedRoutes(app, pools, PROBLEM_PATHS, SLOW_PATHS, TRAINING_PREFIXES)
     return SecurityMiddleware(app, policy)
 
 
@@ -62,6 +61,7 @@ def build_app(registry: RunRegistry | None = None) -> FastAPI:
         redoc_url=None,
         responses=_ERROR_RESPONSES,
     )
+    app.add_middleware(LanguageMiddleware)
     app.exception_handler(RequestValidationError)(_handle_validation_error)
     app.exception_handler(HTTPException)(_handle_http_error)
     app.exception_handler(ModuleNotFoundError)(_handle_missing_module)
@@ -107,8 +107,16 @@ def _make_user_error_handler(registry: RunRegistry) -> Callable[[Request, Except
 
 def _handle_validation_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    first: dict[str, Any] = dict(error.errors()[0])
-    return _error_response(422, describe_invalid_field({**first, "loc": first["loc"][1:]}))
+    return _error_response(422, _describe_invalid_field(error.errors()[0]))
+
+
+def _describe_invalid_field(error: Mapping[str, Any]) -> str:
+    """Return the field and the reason; our own readers of bodies tell both."""
+    reason = error.get("ctx", {}).get("error")
+    if isinstance(reason, UserError):
+        return str(reason)
+    path = [str(part) for part in error["loc"][1:] if isinstance(part, int | str)]
+    return f"{'.'.join(truncate(part, 40) for part in path) or 'the request'}: {error['msg']}"
 
 
 def _handle_http_error(_: Request, error: Exception) -> JSONResponse:
@@ -119,11 +127,8 @@ def _handle_http_error(_: Request, error: Exception) -> JSONResponse:
 def _handle_missing_module(_: Request, error: Exception) -> JSONResponse:
     """Return how to install a missing optional package; any other missing module is a bug."""
     assert isinstance(error, ModuleNotFoundError)
-    if install_hint(error) is None:
-        raise error
-    return _error_response(422, f"{error.name} is missing: {install_hint(error)}")
+    return _error_response(422, describe_missing_module(error))
 
 
 def _error_response(status: int, message: str) -> JSONResponse:
-    line = to_one_line(message.encode("utf-8", "replace").decode())
-    return JSONResponse({"error": truncate(line, _MAX_MESSAGE_LENGTH)}, status)
+    return JSONResponse({"error": format_error(message)}, status)

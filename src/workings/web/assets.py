@@ -8,11 +8,13 @@ from importlib.resources import files
 from workings.errors import install_command
 from workings.render import colors, svg_writer
 from workings.render.page import base_css
+from workings.web.language import build_page_texts, format_language_names
 
 _MEDIA_TYPES = {
     "css": "text/css; charset=utf-8",
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
+    "json": "application/json",
     "svg": "image/svg+xml",
 }
 _CHART_COLORS = ("ink", "soft", "line", "paper", *(f"c{k}" for k in range(1, 9)))
@@ -35,8 +37,10 @@ def load_assets() -> dict[str, tuple[bytes, str]]:
             elif file.name == "page.html":
                 command = escape(install_command("all"))
                 content = content.replace(b"INSTALL_COMMAND", command.encode())
+                content = content.replace(b"LANGUAGES", format_language_names().encode())
             assets[file.name] = (content, _MEDIA_TYPES[suffix])
-    return assets
+    texts = {name: (content, _MEDIA_TYPES["json"]) for name, content in build_page_texts().items()}
+    return assets | texts
 
 
 def component_css() -> str:

@@ -68,7 +68,7 @@ def build_signed_heatmap(
     """Return a diverging heatmap; its color scale reaches the largest magnitude or `min_scale`."""
     largest = max(float(np.abs(numbers).max()), min_scale) or 1.0
     half = _LEVELS // 2
-    levels = np.round(half + half * numbers / largest).astype(np.uint8)
+    levels = _signed_levels(numbers, largest)
     if causal:
         levels[_causal_mask(numbers.shape)] = MASKED_LEVEL
     label = typeset(format_decimal(largest, 2))
@@ -132,6 +132,27 @@ def build_thumbnail(weights: Numbers, causal: bool) -> tuple[str, tuple[int, int
     padded[: levels.shape[0], : levels.shape[1]] = levels
     pooled = padded.reshape(rows, height, columns, width).max(axis=(1, 3))
     return _to_base64(pooled), (rows, columns)
+
+
+def build_signed_thumbnail(numbers: Numbers) -> tuple[str, tuple[int, int]]:
+    """Return a small signed map as base64 levels, and its numbers of rows and columns.
+
+    Where cells are pooled, the one with the largest magnitude is kept.
+    """
+    height, width = (-(-side // MAX_THUMBNAIL_SIDE) for side in numbers.shape)  # of a pooled block
+    rows, columns = -(-numbers.shape[0] // height), -(-numbers.shape[1] // width)
+    padded = np.zeros((rows * height, columns * width))
+    padded[: numbers.shape[0], : numbers.shape[1]] = numbers
+    pooled_last = padded.reshape(rows, height, columns, width).swapaxes(1, 2)
+    blocks = pooled_last.reshape(rows, columns, height * width)
+    index = np.abs(blocks).argmax(-1, keepdims=True)
+    pooled = np.take_along_axis(blocks, index, -1)[..., 0]
+    return _to_base64(_signed_levels(pooled, float(np.abs(pooled).max()))), (rows, columns)
+
+
+def _signed_levels(numbers: Numbers, largest: float) -> NDArray[np.uint8]:
+    half = _LEVELS // 2
+    return np.round(half + half * numbers / (largest or 1.0)).astype(np.uint8)
 
 
 def _weight_levels(weights: Numbers) -> NDArray[np.uint8]:

@@ -7,6 +7,7 @@ import numpy as np
 from workings.interpret.activations import find_neuron_groups
 from workings.interpret.heads import HeadProblem
 from workings.interpret.results import AttentionStack
+from workings.interpret.stages import Stage
 from workings.plain_text import show_whitespace, to_one_line
 from workings.problems.derivation import CellDerivation
 from workings.problems.notation import format_decimal, typeset
@@ -128,6 +129,39 @@ def build_strip(
         largest=typeset(format_decimal(largest, 3)),
         signed=signed,
     )
+
+
+def build_drawing(stages: Sequence[Stage]) -> responses.ModelDrawing:
+    """Return a thumbnail of every stage of a model."""
+    views = []
+    for stage in stages:
+        numbers = stage.values.T if stage.is_recurrent else stage.values
+        thumb, size = heatmaps.build_signed_thumbnail(numbers.astype(np.float64))
+        num_tokens, width = stage.values.shape
+        views.append(
+            responses.StageView(
+                path=stage.path,
+                name=stage.name,
+                group=stage.group,
+                num_tokens=num_tokens,
+                width=width,
+                size=size,
+                thumb=thumb,
+                is_recurrent=stage.is_recurrent,
+            )
+        )
+    return responses.ModelDrawing(views, heatmaps.level_colors(signed=True))
+
+
+def build_stage_heatmap(stage: Stage) -> responses.Heatmap:
+    """Return all numbers of a stage."""
+    tokens = visible_tokens(stage.tokens)
+    features = [str(k + 1) for k in range(stage.values.shape[1])]
+    rows, columns, numbers = tokens, features, stage.values.astype(np.float64)
+    if stage.is_recurrent:
+        rows, columns, numbers = features, tokens, numbers.T
+    name = f"{stage.group}, {stage.name}"
+    return heatmaps.build_signed_heatmap(name, stage.path, rows, columns, numbers)
 
 
 def build_head_table(head: HeadProblem) -> requests.ProblemTable | None:

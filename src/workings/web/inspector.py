@@ -1,19 +1,22 @@
 """Answers the requests of the screen Inspect; the latest outputs and their heads are cached."""
 
+import json
 from collections import OrderedDict
+from dataclasses import fields, replace
 from threading import Lock
 from time import perf_counter
 
 import numpy as np
 
 from workings.decode import Sampling
-from workings.errors import UserError
+from workings.errors import UserError, did_you_mean
 from workings.interpret.activations import build_reader
 from workings.interpret.attention import ALIGNMENT, ablate_heads
 from workings.interpret.attribution import explain
-from workings.interpret.heads import trace_head
+from workings.interpret.heads import HeadTrace, trace_head
 from workings.interpret.positions import extract_position_vectors
 from workings.interpret.results import AttentionMaps, HeadIndex
+from workings.interpret.stages import Stage, record_stages
 from workings.plain_text import show_whitespace
 from workings.tasks.base import Task
 from workings.trace import Trace
@@ -21,10 +24,12 @@ from workings.web import heatmaps, requests, responses
 from workings.web.inspect_views import (
     build_bars,
     build_derivation,
+    build_drawing,
     build_head_table,
     build_outcome,
     build_output,
     build_stack_view,
+    build_stage_heatmap,
     build_strip,
     format_percent,
     list_cell_groups,
@@ -57,7 +62,7 @@ class Inspector:
         """Return the output for an input; with ablated heads, also that of the intact model."""
         task, output, baseline = self._load_task(request), self._get_cached(request), None
         if request.ablated_heads:
-            baseline = self._get_cached(request.model_copy(update={"ablated_heads": []}))
+            baseline = self._get_cached(replace(request, ablated_heads=[]))
         bars, num_omitted = build_bars(output, baseline)
         return responses.InspectView(
             kind=self._registry.get_run(request.run).kind,
@@ -108,9 +113,29 @@ class Inspector:
         self, request: requests.DerivationRequest
     ) -> tuple[responses.DerivationView, requests.ProblemTable | None]:
         """Return the derivation of a weight, and the head as a problem if it is small enough."""
+        trace = self._trace_head(request)
+        cell = trace.to_problem().cell("weights", request.row + 1, request.column + 1)
+        return build_derivation(cell), _build_head_table(trace)
+
+    def derive_cells(
+        self, request: requests.HeatmapRequest
+    ) -> tuple[list[list[responses.DerivationView]], requests.ProblemTable | None]:
+        """Return the derivations of all weights of a head by row, and the head as a problem."""
+        trace = self._trace_head(request)
+        head = trace.to_problem()
+        rows, columns = head.problem.exact_matrices["weights"].shape
+        cells = [
+            [build_derivation(head.cell("weights", i, j)) for j in range(1, columns + 1)]
+            for i in range(1, rows + 1)
+        ]
+        return cells, _build_head_table(trace)
+
+    def _trace_head(
+        self, request: requests.HeatmapRequest | requests.DerivationRequest
+    ) -> HeadTrace:
         task, output = self._load_task(request), self._get_output(request)
         with self._ablate(task, request):
-            trace = trace_head(
+            return trace_head(
                 task,
                 output.model_input(request),
                 request.layer,
@@ -118,10 +143,26 @@ class Inspector:
                 part=request.part,
                 target=output.response.generation,
             )
-        head = trace.to_problem()
-        cell = head.cell("weights", request.row + 1, request.column + 1)
-        table = build_head_table(head) or build_head_table(trace.to_problem(projected=True))
-        return build_derivation(cell), table
+
+    def draw_model(self, request: requests.InspectRequest) -> responses.ModelDrawing:
+        """Return what every stage of the model computes for an input, as thumbnails."""
+        return build_drawing(self._record_stages(request))
+
+    def read_stage(self, request: requests.StageRequest) -> responses.Heatmap:
+        """Return all numbers of one stage."""
+        stages = {stage.path: stage for stage in self._record_stages(request)}
+        if request.stage not in stages:
+            raise UserError(f"stage: {did_you_mean(request.stage, stages)}")
+        return build_stage_heatmap(stages[request.stage])
+
+    def read_stages(self, request: requests.InspectRequest) -> dict[str, responses.Heatmap]:
+        """Return all numbers of every stage by its path."""
+        return {stage.path: build_stage_heatmap(stage) for stage in self._record_stages(request)}
+
+    def _record_stages(self, request: requests.InspectRequest) -> list[Stage]:
+        task, output = self._load_task(request), self._get_output(request)
+        with self._ablate(task, request):
+            return record_stages(task, output.model_input(request), output.response.generation)
 
     def complete(
         self, request: requests.CompletionRequest, deadline: Deadline
@@ -227,7 +268,7 @@ class Inspector:
         return self._get_cached(_without_options(request))
 
     def _get_cached(self, request: requests.InspectRequest) -> ModelOutput:
-        key = self._load_task(request), request.model_dump_json()
+        key = self._load_task(request), json.dumps(request, default=vars)
         with self._lock:
             if key in self._cache:
                 self._cache.move_to_end(key)
@@ -245,8 +286,14 @@ class Inspector:
             return run_model(task, request)
 
 
+def _build_head_table(trace: HeadTrace) -> requests.ProblemTable | None:
+    """Return a head as a problem: from Q, K and V where the whole head is too large."""
+    head = build_head_table(trace.to_problem())
+    return head or build_head_table(trace.to_problem(projected=True))
+
+
 def _without_options(request: requests.InspectRequest) -> requests.InspectRequest:
     """Return the fields of the input only: they are the key of the cache."""
     return requests.InspectRequest(
-        **{name: getattr(request, name) for name in requests.InspectRequest.model_fields}
+        **{field.name: getattr(request, field.name) for field in fields(requests.InspectRequest)}
     )

@@ -49,6 +49,10 @@ class JobExecutor:
         self._threads = ThreadPoolExecutor(MAX_CONCURRENT_JOBS, MODEL_THREADS)
         self._num_waiting = 0
 
+    def start(self, job: Callable[[], object]) -> None:
+        """Queue a job without a result; later jobs run after it."""
+        self._threads.submit(job)
+
     async def run(self, request: Request, job: Callable[[Deadline], Result]) -> Result:
         """Run a job after those before it; cancel it if the client disconnects."""
         if self._num_waiting >= MAX_WAITING_JOBS:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from workings.errors import UserError
+from workings.languages import gettext, gettext_noop
 from workings.problems import Problem, Solution
 from workings.problems.derivation import InputFinder, list_shown_matrices
 from workings.problems.intervals import Floats
@@ -22,8 +22,9 @@ from workings.web import responses
 from workings.web.markup import build_formula, matrix_role
 
 _LABELS = {
-    "n": "tokens", "m": "context", "d": "width", "e": "width", "k": "d_k", "v": "d_v",
-    "o": "output", "h": "hidden", "f": "hidden",
+    "n": gettext_noop("tokens"), "m": gettext_noop("context"), "d": gettext_noop("width"),
+    "e": gettext_noop("width"), "k": "d_k", "v": "d_v", "o": gettext_noop("output"),
+    "h": gettext_noop("hidden"), "f": gettext_noop("hidden"),
 }  # fmt: skip
 _MAX_DENOMINATOR = 1000  # of a number that is shown as a fraction
 MAX_SIDE = 64  # rows or columns of a matrix on the page
@@ -52,10 +53,22 @@ def build_solution_view(
         sizes=_list_dimensions(problem),
         heads=_head_counts(sizes) if "heads" in problem.kind.settings else [],
         settings=list(problem.kind.settings),
-        options=list(problem.kind.options),
+        options=[
+            responses.OptionView(
+                name, option.form, list(option.choices), _format_default(option.default)
+            )
+            for name, option in problem.kind.options.items()
+        ],
         mask=None if mask is None else format_as_given(problem.orient(mask)),
         milliseconds=1000 * (perf_counter() - start),
     )
+
+
+def _format_default(value: object) -> str:
+    """Format the default of an option; "" if it has none."""
+    if value is None or value == () or isinstance(value, bool):
+        return ""
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def list_given_names(problem: Problem) -> list[str]:
@@ -254,19 +267,9 @@ def _list_optional_matrices(problem: Problem) -> dict[str, responses.Cells]:
         if initial is None:
             continue
         cells = format_as_given(problem.orient(initial))
-        if _can_add(problem, name, cells):
+        if problem.can_add(name, cells):
             matrices[name] = cells
     return matrices
-
-
-def _can_add(problem: Problem, name: str, cells: responses.Cells) -> bool:
-    """Return True if a matrix fits the others: weights of gates are side by side or separate."""
-    table = {key: value for key, value in problem.table.items() if key != "claim"}
-    try:
-        Problem(**{**table, "given": {**table.get("given", {}), name: cells}})
-    except UserError:
-        return False
-    return True
 
 
 def _initial_matrix(problem: Problem, name: str, row_size: str, column_size: str) -> Floats | None:
@@ -314,8 +317,8 @@ def _build_dimension(
     problem: Problem, group: dict[str, str], letter: str
 ) -> responses.ResizableDimension:
     letters = [other for other, root in group.items() if root == group[letter]]
-    label = next((_LABELS[other] for other in letters if other in _LABELS), "size")
+    label = next((_LABELS[other] for other in letters if other in _LABELS), gettext_noop("size"))
     names = [name for other, name in (("n", "tokens"), ("m", "context_tokens")) if other in letters]
     return responses.ResizableDimension(
-        label=label, value=problem.sizes[letter], names=names, lines=[]
+        label=gettext(label), value=problem.sizes[letter], names=names, lines=[]
     )

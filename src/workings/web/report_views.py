@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from workings.languages import gettext
 from workings.problems import Problem, Report, Solution
 from workings.problems.check import WrongCell
 from workings.problems.derivation import find_error_links
@@ -132,7 +133,9 @@ def _build_finding(report: Report, finding: WrongCell, decimals: int) -> respons
     return responses.FindingView(
         key=finding.key,
         reprint=finding.reprint,
-        location=f"{title}, row {row + 1}, column {column + 1}",
+        location=gettext(
+            "{step}, row {row}, column {column}", step=title, row=row + 1, column=column + 1
+        ),
         row=row,
         column=column,
         claimed=typeset(finding.claimed),

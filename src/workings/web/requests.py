@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from workings.errors import UserError, truncate
+from workings.errors import UserError
 from workings.plain_text import to_one_line
 from workings.problems import Problem
 from workings.problems.documents.matrices import parse_matrix
@@ -15,40 +14,36 @@ from workings.problems.kinds import KINDS, Setting
 from workings.problems.numbers import transpose_rows
 from workings.problems.problem_file import format_claim_path
 from workings.web.problem_views import MAX_SIDE, format_as_given, list_given_names
+from workings.web.request_reader import Bounds, Length, RequestModel, read
 
 MAX_TEXT_LENGTH = 400_000  # characters of a document
+MAX_SHEET_PROBLEMS = 6  # the page waits for them
 MAX_WORK_CELLS, MAX_CHECK_CELLS = 500_000, 100_000
 """Numbers in the steps of a problem on the page: at most a few seconds to solve or to check."""
 
-Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
-CellInput: TypeAlias = Annotated[str, Field(max_length=200)] | int | Finite
-# fail_fast: an error for each of a hundred thousand cells would take seconds and a gigabyte.
-RowInput: TypeAlias = Annotated[list[CellInput], Field(max_length=1024, fail_fast=True)]
-RowsInput: TypeAlias = Annotated[list[RowInput], Field(max_length=1024, fail_fast=True)]
-MatrixInput: TypeAlias = RowsInput | Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
-Name: TypeAlias = Annotated[str, Field(max_length=60)]
-RunName: TypeAlias = Annotated[str, Field(max_length=300)]  # name of a folder, plus a number
-TokenText: TypeAlias = Annotated[str, Field(max_length=20_000)]
-TokenTexts: TypeAlias = Annotated[list[TokenText], Field(max_length=MAX_SIDE)]
-Count: TypeAlias = Annotated[int, Field(ge=1, le=MAX_SIDE)]
-OptionText: TypeAlias = Annotated[str, Field(max_length=4_000)]  # JSON: each kind has its own
-Decimals: TypeAlias = Annotated[int, Field(ge=0, le=15)]
+CellInput: TypeAlias = Annotated[str, Length(200)] | int | float
+RowInput: TypeAlias = Annotated[list[CellInput], Length(1024)]
+RowsInput: TypeAlias = Annotated[list[RowInput], Length(1024)]
+MatrixInput: TypeAlias = RowsInput | Annotated[str, Length(MAX_TEXT_LENGTH)]
+Name: TypeAlias = Annotated[str, Length(60)]
+RunName: TypeAlias = Annotated[str, Length(300)]  # name of a folder, plus a number
+TokenText: TypeAlias = Annotated[str, Length(20_000)]
+TokenTexts: TypeAlias = Annotated[list[TokenText], Length(MAX_SIDE)]
+Count: TypeAlias = Annotated[int, Bounds(1, MAX_SIDE)]
+OptionText: TypeAlias = Annotated[str, Length(4_000)]  # JSON: each kind has its own
+Decimals: TypeAlias = Annotated[int, Bounds(0, 15)]
 
 
-class RequestModel(BaseModel):
-    """A request body; unknown fields are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
+@dataclass(frozen=True, kw_only=True)
 class ClaimTable(RequestModel):
     """The claimed cells of a step; `reprint` is 0, or k for its k-th repetition in the source."""
 
     key: Name
-    reprint: Annotated[int, Field(ge=0, le=20)] = 0
+    reprint: Annotated[int, Bounds(0, 20)] = 0
     cells: MatrixInput
 
 
+@dataclass(frozen=True, kw_only=True)
 class ProblemTable(RequestModel):
     """A problem as the page edits it: the fields of its file; claims have keys like `scores.2`.
 
@@ -56,16 +51,18 @@ class ProblemTable(RequestModel):
     settings that only its kind has, as JSON.
     """
 
-    title: Annotated[str, Field(max_length=2_000)] = ""
+    title: Annotated[str, Length(2_000)] = ""
     kind: Name = "attention"
     vectors: Literal["rows", "columns", ""] = "rows"
-    rounded: list[Name] = Field(default=[], max_length=40)
+    rounded: Annotated[list[Name], Length(40)] = field(default_factory=list)
     tokens: TokenTexts | None = None
     context_tokens: TokenTexts | None = None
-    settings: dict[Name, Name | int | Finite | RowsInput] = Field(default={}, max_length=20)
-    options: dict[Name, OptionText] = Field(default={}, max_length=20)
-    given: dict[Name, MatrixInput] = Field(default={}, max_length=40)
-    claims: list[ClaimTable] = Field(default=[], max_length=200, fail_fast=True)
+    settings: Annotated[dict[Name, Name | int | float | RowsInput], Length(20)] = field(
+        default_factory=dict
+    )
+    options: Annotated[dict[Name, OptionText], Length(20)] = field(default_factory=dict)
+    given: Annotated[dict[Name, MatrixInput], Length(40)] = field(default_factory=dict)
+    claims: Annotated[list[ClaimTable], Length(200)] = field(default_factory=list)
 
     @classmethod
     def from_problem(cls, problem: Problem) -> "ProblemTable":
@@ -74,32 +71,30 @@ class ProblemTable(RequestModel):
             name: format_as_given(problem.orient(problem.given[name].mid))
             for name in list_given_names(problem)
         }
-        try:
-            return cls(
-                title=problem.title,
-                kind=problem.kind.name,
-                vectors=_get_vectors(problem),
-                rounded=[*problem.table.get("rounded", [])],
-                tokens=problem.tokens,
-                context_tokens=problem.context_tokens,
-                settings=_collect_settings(problem),
-                options=_collect_options(problem),
-                given=given,
-                claims=[
-                    ClaimTable(
-                        key=claim.key,
-                        reprint=claim.reprint,
-                        cells=_transpose_claim(problem, claim.numbers),
-                    )
-                    for claim in (*problem.claims, *problem.given_reprints)
-                ],
-            )
-        except ValidationError as error:
-            raise UserError(describe_invalid_field(error.errors()[0])) from None
+        table = {
+            "title": problem.title,
+            "kind": problem.kind.name,
+            "vectors": _get_vectors(problem),
+            "rounded": [*problem.table.get("rounded", [])],
+            "tokens": problem.tokens,
+            "context_tokens": problem.context_tokens,
+            "settings": _collect_settings(problem),
+            "options": _collect_options(problem),
+            "given": given,
+            "claims": [
+                {
+                    "key": claim.key,
+                    "reprint": claim.reprint,
+                    "cells": _transpose_claim(problem, claim.numbers),
+                }
+                for claim in (*problem.claims, *problem.given_reprints)
+            ],
+        }
+        return read(cls, table)
 
     def to_problem(self) -> Problem:
         """Return the problem; raise a `UserError` if it is invalid."""
-        return _parse_problem(self.model_dump_json())
+        return _parse_problem(_TableKey(json.dumps(self, default=vars), self))
 
     def to_checked_problem(self) -> Problem:
         """Return the problem; raise a `UserError` if checking it would take too long."""
@@ -132,13 +127,6 @@ class ProblemTable(RequestModel):
             table[name] = read_bounded_matrix(claim.cells, f"claim.{claim.key}")
         reprints = [by_reprint.get(k, {}) for k in range(1, max(by_reprint, default=0) + 1)]
         return {**by_reprint.get(0, {}), **({"again": reprints} if reprints else {})}
-
-
-def describe_invalid_field(error: Mapping[str, Any]) -> str:
-    """Return the field and the reason, without the invalid value: that may be any text."""
-    path = [str(part) for part in error["loc"] if isinstance(part, int | str)]
-    field = ".".join(truncate(part, 40) for part in path if "[" not in part) or "the request"
-    return f"{field}: {error['msg']}"
 
 
 def _get_vectors(problem: Problem) -> Literal["rows", "columns", ""]:
@@ -189,6 +177,7 @@ def _transpose_claim(problem: Problem, numbers: list[list[Any]]) -> list[list[An
     return transpose_rows(cells) if problem.column_vectors else cells
 
 
+@dataclass(frozen=True, kw_only=True)
 class ProblemRequest(RequestModel):
     """A problem and the number of decimals to show."""
 
@@ -196,21 +185,24 @@ class ProblemRequest(RequestModel):
     decimals: Decimals = 3
 
 
+@dataclass(frozen=True, kw_only=True)
 class CellRequest(ProblemRequest):
     """One cell of a step, counted from 0 in the problem's own convention."""
 
     key: Name
-    row: Annotated[int, Field(ge=0, lt=MAX_SIDE)]
-    column: Annotated[int, Field(ge=0, lt=MAX_SIDE)]
+    row: Annotated[int, Bounds(0, MAX_SIDE - 1)]
+    column: Annotated[int, Bounds(0, MAX_SIDE - 1)]
 
 
+@dataclass(frozen=True, kw_only=True)
 class HintRequest(ProblemRequest):
     """A step; level 1 to 3: its formula, a cell's computation, the cell's number."""
 
     key: Name
-    level: Annotated[int, Field(ge=1, le=3)]
+    level: Annotated[int, Bounds(1, 3)]
 
 
+@dataclass(frozen=True, kw_only=True)
 class ExportRequest(ProblemRequest):
     """A file to download: the problem, its solution or its report."""
 
@@ -218,12 +210,34 @@ class ExportRequest(ProblemRequest):
     report: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnswersRequest(RequestModel):
+    """The problems of a problem sheet, in order, with the answers so far as claims."""
+
+    tables: Annotated[list[ProblemTable], Length(MAX_SHEET_PROBLEMS)]
+
+
+@dataclass(frozen=True, kw_only=True)
 class TextRequest(RequestModel):
     """Pasted text: a matrix, a slide or a problem file."""
 
-    text: Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
+    text: Annotated[str, Length(MAX_TEXT_LENGTH)]
 
 
+@dataclass(frozen=True, kw_only=True)
+class DocumentRequest(RequestModel):
+    """A document: its text, or its bytes in base 64; `names` corrects those of its matrices.
+
+    The keys of `names` are the numbers of matrices in the document, from 0.
+    """
+
+    content: Annotated[str, Length(900_000)]
+    is_base64: bool = False
+    file: Annotated[str, Length(300)] = ""
+    names: Annotated[dict[Name, Name], Length(400)] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class SheetRequest(RequestModel):
     """The options of a problem sheet; few problems, because the page waits for them.
 
@@ -231,19 +245,27 @@ class SheetRequest(RequestModel):
     """
 
     kind: Name
-    tokens: Annotated[int, Field(ge=1, le=99)] | None = None
-    width: Annotated[int, Field(ge=1, le=99)] | None = None
-    level: Annotated[int, Field(ge=1, le=3)] = 2
-    count: Annotated[int, Field(ge=1, le=6)] = 3
-    seed: Annotated[int, Field(ge=0, le=2**31)] = 1
-    decimals: Annotated[int, Field(ge=1, le=6)] = 3
+    tokens: Annotated[int, Bounds(1, 99)] | None = None
+    width: Annotated[int, Bounds(1, 99)] | None = None
+    level: Annotated[int, Bounds(1, 3)] = 2
+    count: Annotated[int, Bounds(1, MAX_SHEET_PROBLEMS)] = 3
+    seed: Annotated[int, Bounds(0, 2**31)] = 1
+    decimals: Annotated[int, Bounds(1, 6)] = 3
     vectors: Literal["rows", "columns"] = "rows"
 
 
+@dataclass(frozen=True)
+class _TableKey:
+    """A table that is equal to another if their JSON is."""
+
+    text: str
+    table: ProblemTable = field(compare=False)
+
+
 @lru_cache(64)
-def _parse_problem(table: str) -> Problem:
+def _parse_problem(key: _TableKey) -> Problem:
     """Return the problem; cached, because the page requests one cell of it after the other."""
-    body = ProblemTable.model_validate_json(table)
+    body = key.table
     fields: dict[str, Any] = {"title": body.title, "kind": body.kind}
     for name in ("vectors", "rounded"):
         if getattr(body, name):
@@ -273,7 +295,7 @@ def _check_cost(problem: Problem, max_cells: int) -> None:
         )
 
 
-_PROBLEM_FIELDS = frozenset(ProblemTable.model_fields)
+_PROBLEM_FIELDS = frozenset(field.name for field in fields(ProblemTable))
 
 
 def read_bounded_matrix(matrix: MatrixInput, label: str) -> list[list[Any]]:
@@ -300,12 +322,13 @@ MAX_INPUT_LENGTH = 20_000  # characters of a text
 MAX_PICTURE_LENGTH = 900_000  # characters of base64, in a request of 1 MB
 MAX_NEW_TOKENS = 200
 
-OneBasedIndex: TypeAlias = Annotated[int, Field(ge=1, le=4096)]
-CellIndex: TypeAlias = Annotated[int, Field(ge=0, lt=512)]
-SceneNumber: TypeAlias = Annotated[int, Field(ge=1, le=200)]
+OneBasedIndex: TypeAlias = Annotated[int, Bounds(1, 4096)]
+CellIndex: TypeAlias = Annotated[int, Bounds(0, 511)]
+SceneNumber: TypeAlias = Annotated[int, Bounds(1, 200)]
 AttentionPart: TypeAlias = Literal["encoder", "decoder", "cross"]
 
 
+@dataclass(frozen=True, kw_only=True)
 class AblatedHead(RequestModel):
     """A head to ablate."""
 
@@ -314,16 +337,18 @@ class AblatedHead(RequestModel):
     head: OneBasedIndex
 
 
+@dataclass(frozen=True, kw_only=True)
 class InspectRequest(RequestModel):
     """An input for a run: a text; for a captioner the number of a scene, or a picture."""
 
     run: RunName
-    text: Annotated[str, Field(max_length=MAX_INPUT_LENGTH)] = ""
+    text: Annotated[str, Length(MAX_INPUT_LENGTH)] = ""
     scene: SceneNumber = 1
-    picture: Annotated[str, Field(max_length=MAX_PICTURE_LENGTH)] | None = None
-    ablated_heads: list[AblatedHead] = Field(default=[], max_length=64)
+    picture: Annotated[str, Length(MAX_PICTURE_LENGTH)] | None = None
+    ablated_heads: Annotated[list[AblatedHead], Length(64)] = field(default_factory=list)
 
 
+@dataclass(frozen=True, kw_only=True)
 class HeatmapRequest(InspectRequest):
     """One head of an attention stack."""
 
@@ -332,6 +357,7 @@ class HeatmapRequest(InspectRequest):
     head: OneBasedIndex = 1
 
 
+@dataclass(frozen=True, kw_only=True)
 class DerivationRequest(InspectRequest):
     """One cell of a head's attention weights, counted from 0."""
 
@@ -342,14 +368,16 @@ class DerivationRequest(InspectRequest):
     column: CellIndex
 
 
+@dataclass(frozen=True, kw_only=True)
 class CompletionRequest(InspectRequest):
     """How to continue a text; a temperature of 0 takes the most probable token."""
 
-    max_new_tokens: Annotated[int, Field(ge=1, le=MAX_NEW_TOKENS)] = 40
-    temperature: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = 0.0
-    seed: Annotated[int, Field(ge=0, le=2**31)] = 0
+    max_new_tokens: Annotated[int, Bounds(1, MAX_NEW_TOKENS)] = 40
+    temperature: Annotated[float, Bounds(0, 10)] = 0.0
+    seed: Annotated[int, Bounds(0, 2**31)] = 0
 
 
+@dataclass(frozen=True, kw_only=True)
 class CellsRequest(InspectRequest):
     """A cell of a group, both counted from 1; without a cell, the one that varies most."""
 
@@ -357,20 +385,30 @@ class CellsRequest(InspectRequest):
     cell: OneBasedIndex | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class StageRequest(InspectRequest):
+    """The path of one stage of the model."""
+
+    stage: Annotated[str, Length(200)]
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunRequest(RequestModel):
     """A run."""
 
     run: RunName
 
 
+@dataclass(frozen=True, kw_only=True)
 class SideRequest(RequestModel):
     """One side of a comparison: a run and its input."""
 
     run: RunName
-    text: Annotated[str, Field(max_length=MAX_INPUT_LENGTH)] = ""
+    text: Annotated[str, Length(MAX_INPUT_LENGTH)] = ""
     scene: SceneNumber = 1
 
 
+@dataclass(frozen=True, kw_only=True)
 class CompareRequest(RequestModel):
     """Two sides, and a head to compare; without a part, the first that both have."""
 
@@ -381,13 +419,14 @@ class CompareRequest(RequestModel):
     head: OneBasedIndex = 1
 
 
+@dataclass(frozen=True, kw_only=True)
 class PermuteRequest(RequestModel):
     """A permutation of a text's tokens, and a head; added position vectors can be left out."""
 
     run: RunName
-    text: Annotated[str, Field(max_length=MAX_INPUT_LENGTH)]
+    text: Annotated[str, Length(MAX_INPUT_LENGTH)]
     order: Literal["reversed", "swapped", "shuffled"] = "reversed"
-    seed: Annotated[int, Field(ge=0, le=2**31)] = 1
+    seed: Annotated[int, Bounds(0, 2**31)] = 1
     use_positions: bool = True
     layer: OneBasedIndex = 1
     head: OneBasedIndex = 1

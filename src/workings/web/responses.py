@@ -69,6 +69,16 @@ class ResizableDimension:
 
 
 @dataclass
+class OptionView:
+    """A setting that only one kind of problem has: how it is entered, and its default."""
+
+    name: str
+    form: str  # choice, flag, number or text
+    choices: list[str]
+    default: str  # "": none
+
+
+@dataclass
 class SolutionView:
     """A solved problem, and the options to change it.
 
@@ -82,7 +92,7 @@ class SolutionView:
     sizes: list[ResizableDimension]
     heads: list[int]
     settings: list[str]
-    options: list[str]  # settings that only this kind has
+    options: list[OptionView]
     mask: Cells | None
     milliseconds: float
 
@@ -263,6 +273,31 @@ class OutputView:
     note: str
     caption_attention: CaptionAttentionView | None
     notes: list[str]
+
+
+@dataclass
+class StageView:
+    """What one stage of a model computes for every token, as a thumbnail with `size`.
+
+    The rows are tokens; of a recurrent layer, the columns are, and time runs from left to right.
+    """
+
+    path: str
+    name: str
+    group: str
+    num_tokens: int
+    width: int
+    size: tuple[int, int]
+    thumb: str
+    is_recurrent: bool
+
+
+@dataclass
+class ModelDrawing:
+    """The stages of a model in the order in which they are computed."""
+
+    stages: list[StageView]
+    colors: dict[str, list[str]]
 
 
 @dataclass

@@ -8,6 +8,7 @@ from fastapi.responses import Response
 
 from workings.web import requests, responses
 from workings.web.jobs import Deadline
+from workings.web.problem_answers import build_file
 from workings.web.routes_problems import build_file_response
 from workings.web.runs import RunRegistry
 
@@ -50,11 +51,21 @@ def _add_inspect_routes(app: FastAPI, registry: RunRegistry) -> None:
         """Return the attention weights of one head."""
         return await submit(request, body.run, lambda inspector, _: inspector.heatmap(body))
 
+    @app.post("/api/inspect/model")
+    async def model(body: requests.InspectRequest, request: Request) -> responses.ModelDrawing:
+        """Return what every stage of a run's model computes for an input, as thumbnails."""
+        return await submit(request, body.run, lambda inspector, _: inspector.draw_model(body))
+
+    @app.post("/api/inspect/stage")
+    async def stage(body: requests.StageRequest, request: Request) -> responses.Heatmap:
+        """Return all numbers of one stage of a run's model."""
+        return await submit(request, body.run, lambda inspector, _: inspector.read_stage(body))
+
     @app.post("/api/inspect/export", response_class=Response)
     async def export(body: requests.HeatmapRequest, request: Request) -> Response:
         """Return the heads of a part as one HTML file."""
         content = await submit(request, body.run, lambda inspector, _: inspector.export_page(body))
-        return build_file_response("html", content)
+        return build_file_response(build_file("html", content))
 
     @app.post("/api/inspect/working")
     async def working(

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI, Path, Query
 from fastapi.responses import Response
 
 from workings.errors import UserError
@@ -10,7 +10,6 @@ from workings.io import read_bytes
 from workings.recipes.base import Setting
 from workings.training.monitor import LogTail, TrainingStatus
 from workings.training.run_folder import read_run_recipe
-from workings.web.requests import RunName
 from workings.web.responses import TableView, TrainingView
 from workings.web.runs import RegisteredRun, RunRegistry
 from workings.web.training_comparison import compare_training
@@ -25,6 +24,8 @@ REPORT_POLICY = (
 )
 """Policy for a report: it may be styled, but run no script; the file may come from elsewhere."""
 
+RunInPath = Annotated[str, Path(max_length=300)]
+RunInQuery = Annotated[str, Query(max_length=300)]
 Width = Annotated[int, Query(ge=240, le=1600)]
 
 
@@ -40,7 +41,7 @@ def add_training_routes(app: FastAPI, registry: RunRegistry) -> None:
 
     @app.get("/api/training/{run}")
     def training(
-        run: RunName, revision: Annotated[int, Query(ge=-1, le=2**53)] = -1, width: Width = 480
+        run: RunInPath, revision: Annotated[int, Query(ge=-1, le=2**53)] = -1, width: Width = 480
     ) -> TrainingView:
         """Return the state of a training, with its curves unless `revision` is the current one."""
         registered = registry.get_run(run)
@@ -51,12 +52,12 @@ def add_training_routes(app: FastAPI, registry: RunRegistry) -> None:
         return build_training_view(registered.folder, status, current, new_width)
 
     @app.get("/api/recipe/{run}")
-    def recipe(run: RunName) -> dict[str, list[Setting]]:
+    def recipe(run: RunInPath) -> dict[str, list[Setting]]:
         """Return the recipe of a run by section, and the environment it was trained in."""
         return list_sections(registry.get_run(run).folder)
 
     @app.get("/api/report/{run}", response_class=Response)
-    def report(run: RunName) -> Response:
+    def report(run: RunInPath) -> Response:
         """Return the report of a run, with a policy under which it cannot run scripts."""
         path = registry.get_run(run).folder / "report.html"
         try:
@@ -67,6 +68,6 @@ def add_training_routes(app: FastAPI, registry: RunRegistry) -> None:
         return Response(content, media_type="text/html; charset=utf-8", headers=headers)
 
     @app.get("/api/compare/curves")
-    def curves(first: RunName, second: RunName, width: Width = 480) -> list[TableView]:
+    def curves(first: RunInQuery, second: RunInQuery, width: Width = 480) -> list[TableView]:
         """Compare two trainings: charts of both, then the best metrics, then the settings."""
         return compare_training(registry.get_run(first), registry.get_run(second), width)

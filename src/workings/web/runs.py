@@ -5,6 +5,8 @@ Only the command line names folders. The page requests a run by name, and no nam
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -106,6 +108,11 @@ class RunRegistry:
 
     def _is_stale(self, name: str, modified: float) -> bool:
         return name not in self._tasks or modified not in (0.0, self._tasks[name][0])
+
+    def warm_up(self) -> None:
+        """Import torch in a model thread: the first request on a model waits seconds less."""
+        if self.runs:
+            self._executor.start(partial(import_module, "workings.web.inspector"))
 
     async def submit(self, request: Request, job: Callable[[Deadline], Result]) -> Result:
         """Run a job in the model threads while other requests are served."""

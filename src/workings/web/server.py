@@ -20,7 +20,7 @@ from workings.web.connections import BACKLOG, BoundedConnection
 from workings.web.jobs import MODEL_THREADS
 from workings.web.runs import RunRegistry
 from workings.web.security import LOOPBACK, AccessPolicy
-from workings.web.worker_pool import NUM_WORKERS, WorkerPool
+from workings.web.worker_pool import NUM_WORKERS, WorkerPools
 
 _WILDCARD_HOSTS = ("0.0.0.0", "::", "")  # noqa: S104 - requested by the user, and protected by a token
 
@@ -63,7 +63,7 @@ def serve_in_background(
     options = ServerOptions(has_token=has_token)
     policy = _build_policy(options, listening.getsockname()[1])
     # Fewer workers start sooner, and are enough for one user.
-    server = WorkbenchServer(policy, RunRegistry(runs), options, num_workers=2)
+    server = WorkbenchServer(policy, RunRegistry(runs), options, num_workers=1)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     yield format_link(None, policy).rstrip("/")
@@ -72,7 +72,7 @@ def serve_in_background(
 
 
 class WorkbenchServer(uvicorn.Server):
-    """uvicorn's server with a pool of workers; a second Ctrl-C ends the process at once."""
+    """uvicorn's server with pools of workers; a second Ctrl-C ends the process at once."""
 
     def __init__(
         self,
@@ -81,10 +81,11 @@ class WorkbenchServer(uvicorn.Server):
         options: ServerOptions,
         num_workers: int = NUM_WORKERS,
     ) -> None:
-        self._pool = WorkerPool(num_workers, [*registry.runs.values()])
+        self._registry = registry
+        self._pools = WorkerPools(num_workers, [*registry.runs.values()])
         super().__init__(
             uvicorn.Config(
-                build_secured_app(policy, registry, self._pool),
+                build_secured_app(policy, registry, self._pools),
                 http=BoundedConnection,
                 backlog=BACKLOG,
                 log_level="error",  # a warning per malformed request would fill the terminal
@@ -101,13 +102,17 @@ class WorkbenchServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit:
-            self._pool.kill()
+            self._pools.kill()
             end_process(128 + sig)
         super().handle_exit(sig, frame)
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._registry.warm_up()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
-        await self._pool.close()
+        await self._pools.close()
 
 
 def end_process(status: int) -> None:

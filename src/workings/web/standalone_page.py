@@ -10,6 +10,7 @@ import numpy as np
 
 from workings import render
 from workings.interpret.results import AttentionMaps, HeadMap
+from workings.languages import get_language, gettext
 from workings.plain_text import show_whitespace
 from workings.problems import Problem, Report, Solution
 from workings.problems.worked_problem import WorkedResult
@@ -63,7 +64,7 @@ def _problem_component(result: WorkedResult) -> Component | None:
         kind, data, note = "solution", asdict(solution), layout.summary
     return Component(
         kind,
-        layout.title or "Worked problem",
+        layout.title or gettext("Worked problem"),
         note,
         data,
         worked_html.render_body(replace(layout, title="")),
@@ -145,7 +146,12 @@ def _collect_workings(component: Component) -> dict[str, Any] | None:
 
 
 def _write_interactive_page(component: Component, workings: dict[str, Any]) -> str:
-    state = {"component": component.kind, "data": component.data, "note": component.note}
+    state = {
+        "component": component.kind,
+        "data": component.data,
+        "note": component.note,
+        "texts": get_language().page,
+    }
     body = f"""<h1 dir="auto">{escape_html(component.title)}</h1>
 <div id="component"></div>
 <noscript>{component.static_html}</noscript>

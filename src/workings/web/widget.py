@@ -8,6 +8,7 @@ import anywidget
 import traitlets
 
 from workings.errors import UserError, truncate
+from workings.languages import get_language
 from workings.render.page import base_css, escape_html, html_fragment
 from workings.web.assets import bundle_module, component_css
 from workings.web.problem_views import MAX_SIDE
@@ -24,13 +25,18 @@ class Widget(anywidget.AnyWidget):
     title = traitlets.Unicode().tag(sync=True)
     note = traitlets.Unicode().tag(sync=True)
     data = traitlets.Dict().tag(sync=True)
+    texts = traitlets.Dict().tag(sync=True)
     requested_cell = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
     working = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
 
     def __init__(self, source: Component) -> None:
         self._component = source  # traits are observed in super().__init__
         super().__init__(
-            component=source.kind, title=source.title, note=source.note, data=source.data
+            component=source.kind,
+            title=source.title,
+            note=source.note,
+            data=source.data,
+            texts=dict(get_language().page),
         )
 
     @traitlets.observe("requested_cell")

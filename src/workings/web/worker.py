@@ -2,8 +2,8 @@
 
 The server starts it with `python -m workings.web.worker`, kills it when a request takes too long or
 too much memory, and starts another. Messages are a JSON head and a body of bytes, each preceded by
-its length. The head of the first one has the runs of the server; the first answer says that the
-process is ready.
+its length. The head of the first one has the runs of the server and how far the process stands
+back for others; the first answer says that it is ready.
 """
 
 import asyncio
@@ -50,6 +50,8 @@ def main() -> None:
     first = read_message(sys.stdin.buffer.read)
     if first is None:
         return
+    if hasattr(os, "nice"):
+        os.nice(first[0]["niceness"])
     answer = build_answerer(first[0]["runs"])
     idle = _peak_memory()
     _limit_memory()
@@ -103,7 +105,10 @@ async def _call_app(app: Any, head: Head, body: bytes) -> Answer:
         "raw_path": head["path"].encode(),
         "root_path": "",
         "query_string": head["query"].encode("latin-1"),
-        "headers": [(b"content-type", b"application/json")],
+        "headers": [
+            (b"content-type", b"application/json"),
+            (b"accept-language", head.get("language", "").encode("latin-1")),
+        ],
     }
     status, headers, chunks = 500, dict[str, str](), list[bytes]()
 

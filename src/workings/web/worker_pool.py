@@ -3,13 +3,14 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
+from workings.web.language import read_header
 from workings.web.runs import RegisteredRun
 from workings.web.security import (
     App,
@@ -22,7 +23,8 @@ from workings.web.security import (
 )
 from workings.web.worker import IS_LAST, LENGTH_BYTES, Answer, Head, encode_message
 
-NUM_WORKERS = 3
+NUM_WORKERS = 2  # for quick requests, and as many for slow ones
+SLOW_NICENESS = 5  # the processes of slow requests leave the processor to those of quick ones
 ANSWER_TIMEOUT = 10.0  # seconds of computing; the time in the queue does not count
 MAX_EXTRA_MEMORY = 100 * 10**6  # bytes that a request may take (on Linux)
 MEMORY_INTERVAL = 0.05  # seconds between two measurements
@@ -30,14 +32,16 @@ QUEUE_TIMEOUT = 8.0
 DISCONNECT_GRACE = 1.0  # seconds that a request may go on after its client has left
 MAX_WAITING, MAX_WAITING_PER_CLIENT = 64, 16
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has no SIGKILL; SIGTERM kills there
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 class Worker:
     """A worker process; it is started by its first request."""
 
-    def __init__(self, runs: Sequence[RegisteredRun] = ()) -> None:
-        self._greeting = encode_message({"runs": [run.to_dict() for run in runs]}, b"")
+    def __init__(self, runs: Sequence[RegisteredRun] = (), niceness: int = 0) -> None:
+        greeting = {"runs": [run.to_dict() for run in runs], "niceness": niceness}
+        self._greeting = encode_message(greeting, b"")
         self._process: asyncio.subprocess.Process | None = None
         self._memory_before = 0  # the request; 0: it has not begun, or the system does not tell
         self._starting = asyncio.Lock()
@@ -98,7 +102,9 @@ class Worker:
         """End the process, whatever it computes; the next request starts another."""
         if self._process is not None and self.is_running:
             with suppress(ProcessLookupError):
-                self._process.kill()
+                # Process.kill would first take the exit status of a process that has just ended,
+                # and asyncio's own watcher would then report an unknown process.
+                os.kill(self._process.pid, _KILL)
 
     async def stop(self) -> None:
         """End the process and wait until it has ended."""
@@ -110,7 +116,7 @@ class Worker:
 
 
 async def _try_to_start(worker: Worker) -> None:
-    """Start a worker in advance; if that fails, its next request says so."""
+    """Start a worker if it is not running; if that fails, its next request says so."""
     with suppress(OSError, asyncio.IncompleteReadError):
         await worker.start()
 
@@ -137,36 +143,30 @@ def _read_memory(pid: int) -> int:
         return 0
 
 
-@dataclass(frozen=True)
-class _Turn:
-    """The place of a request in the queue, and the worker that it gets."""
-
-    worker: asyncio.Future[Worker]
-    is_slow: bool
+_Turn: TypeAlias = asyncio.Future[Worker]
+"""The place of a request in the queue: it becomes the worker that the request gets."""
 
 
 class WorkerPool:
     """Workers that take turns among the clients: a client with many requests delays only itself.
 
     One client has at most all workers but one, so that another never waits for its long request.
-    Slow requests (such as a check, which looks for causes) have at most all but one as well, so
-    that quick ones never wait for them.
     """
 
-    def __init__(self, size: int = NUM_WORKERS, runs: Sequence[RegisteredRun] = ()) -> None:
-        self._free = [Worker(runs) for _ in range(size)]
+    def __init__(
+        self, size: int = NUM_WORKERS, runs: Sequence[RegisteredRun] = (), niceness: int = 0
+    ) -> None:
+        self._free = [Worker(runs, niceness) for _ in range(size)]
         self._workers = tuple(self._free)
         self._running: Counter[str] = Counter()
-        self._num_slow = 0
         self._starts: set[asyncio.Task[Any]] = set()
         self._waiting: dict[str, deque[_Turn]] = {}
 
-    async def answer(
-        self, client: str, head: Head, body: bytes = b"", *, is_slow: bool = False
-    ) -> Answer:
+    async def answer(self, client: str, head: Head, body: bytes = b"") -> Answer:
         """Answer a request after those of the client before it; 408 if it takes too long."""
         request = encode_message(head, body)
-        async with self._borrow_worker(client, is_slow=is_slow) as worker:
+        async with self._borrow_worker(client) as worker:
+            await asyncio.shield(self._start(worker))  # its time is none of the request's
             exchange = asyncio.ensure_future(worker.exchange(request))
             is_last = False
             try:
@@ -191,38 +191,38 @@ class WorkerPool:
                 if is_last or not exchange.done() or exchange.exception() is not None:
                     exchange.cancel()
                     await worker.stop()
-                    self._start_again(worker)
+                    self._start(worker)  # now, so that the next request does not wait for it
 
-    def _start_again(self, worker: Worker) -> None:
-        """Start a worker whose process has ended, so that no request waits for that."""
+    def _start(self, worker: Worker) -> asyncio.Task[None]:
+        """Start a worker if it is not running; clients may leave meanwhile."""
         task = asyncio.ensure_future(_try_to_start(worker))
         self._starts.add(task)
         task.add_done_callback(self._starts.discard)
+        return task
 
     @asynccontextmanager
-    async def _borrow_worker(self, client: str, *, is_slow: bool = False) -> AsyncIterator[Worker]:
+    async def _borrow_worker(self, client: str) -> AsyncIterator[Worker]:
         waiting = self._waiting.setdefault(client, deque())
         if (
             len(waiting) >= MAX_WAITING_PER_CLIENT
             or sum(map(len, self._waiting.values())) >= MAX_WAITING
         ):
             raise RejectedRequestError(429, "too many requests are waiting: try again later")
-        turn = _Turn(asyncio.get_running_loop().create_future(), is_slow)
+        turn: _Turn = asyncio.get_running_loop().create_future()
         waiting.append(turn)
         self._assign_workers()
         try:
-            await asyncio.wait([turn.worker], timeout=QUEUE_TIMEOUT)
-            if not turn.worker.done():
+            await asyncio.wait([turn], timeout=QUEUE_TIMEOUT)
+            if not turn.done():
                 raise RejectedRequestError(429, "the server is busy: try again later")
-            yield turn.worker.result()
+            yield turn.result()
         finally:
-            if turn.worker.done():
+            if turn.done():
                 self._running[client] -= 1
-                self._num_slow -= is_slow
-                worker = turn.worker.result()  # the last free one is taken first
+                worker = turn.result()  # the last free one is taken first
                 self._free.insert(len(self._free) if worker.is_running else 0, worker)
             else:
-                turn.worker.cancel()
+                turn.cancel()
             self._assign_workers()
 
     def _assign_workers(self) -> None:
@@ -230,17 +230,13 @@ class WorkerPool:
         max_running = max(len(self._workers) - 1, 1)
         for client in list(self._waiting):
             turns = self._waiting[client]
-            while turns and turns[0].worker.done():
+            while turns and turns[0].done():
                 turns.popleft()
             if not turns:
                 del self._waiting[client]
-            elif turns[0].is_slow and self._num_slow >= max_running:
-                continue
             elif self._free and self._running[client] < max_running:
-                turn = turns.popleft()
-                turn.worker.set_result(self._free.pop())
+                turns.popleft().set_result(self._free.pop())
                 self._running[client] += 1
-                self._num_slow += turn.is_slow
                 self._waiting[client] = self._waiting.pop(client)  # to the end of the round
         self._running += Counter()  # drops clients without a running request
 
@@ -260,6 +256,29 @@ class WorkerPool:
         await asyncio.gather(*(worker.stop() for worker in self._workers))
 
 
+class WorkerPools:
+    """A pool for quick requests and one for slow ones, such as a check, which looks for causes.
+
+    Quick requests never wait for slow ones: neither for a process, nor for the processor.
+    """
+
+    def __init__(self, size: int = NUM_WORKERS, runs: Sequence[RegisteredRun] = ()) -> None:
+        self.quick, self.slow = WorkerPool(size, runs), WorkerPool(size, runs, SLOW_NICENESS)
+
+    async def warm_up(self) -> None:
+        """Start the processes, so that the first requests do not wait for them."""
+        await asyncio.gather(self.quick.warm_up(), self.slow.warm_up())
+
+    def kill(self) -> None:
+        """End the processes at once."""
+        self.quick.kill()
+        self.slow.kill()
+
+    async def close(self) -> None:
+        """End the processes and wait until they have ended."""
+        await asyncio.gather(self.quick.close(), self.slow.close())
+
+
 class IsolatedRoutes:
     """ASGI middleware that lets the workers answer the requests of some paths.
 
@@ -269,28 +288,33 @@ class IsolatedRoutes:
     def __init__(
         self,
         app: App,
-        pool: WorkerPool,
+        pools: WorkerPools,
         paths: frozenset[str],
         slow: frozenset[str] = frozenset(),
         prefixes: tuple[str, ...] = (),
     ) -> None:
-        self.app, self.pool, self.paths = app, pool, paths
+        self.app, self.pools, self.paths = app, pools, paths
         self.slow, self.prefixes = slow, prefixes
         self._warm_up: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self._warm_up is None:
-            self._warm_up = asyncio.ensure_future(self.pool.warm_up())
+            self._warm_up = asyncio.ensure_future(self.pools.warm_up())
         if not self._is_isolated(scope):
             await self.app(scope, receive, send)
             return
         message: Message = await receive()  # the security middleware has read the entire body
         query = scope["query_string"].decode("latin-1")
-        request = self.pool.answer(
+        pool = self.pools.slow if scope["path"] in self.slow else self.pools.quick
+        request = pool.answer(
             identify_client(scope),
-            {"method": scope["method"], "path": scope["path"], "query": query},
+            {
+                "method": scope["method"],
+                "path": scope["path"],
+                "query": query,
+                "language": read_header(scope),
+            },
             message.get("body", b""),
-            is_slow=scope["path"] in self.slow,
         )
         answer = asyncio.ensure_future(request)
         leaving = asyncio.ensure_future(_wait_for_disconnect(receive))

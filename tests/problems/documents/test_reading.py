@@ -46,7 +46,9 @@ def test_published_forms(name: str, expected: list[dict]) -> None:
     assert [example["line"] for example in actual] == [example["line"] for example in expected]
     for example, wanted in zip(actual, expected, strict=True):
         first = example["first"] and [example["first"]["step"], example["first"]["cell"]]
+        causes = [cause["name"] for cause in example["first"]["causes"]] if first else [None]
         assert example["kind"] == wanted["kind"]
+        assert (causes[0], (example["first"] or {}).get("t")) == (wanted["cause"], wanted.get("t"))
         assert first == wanted["first"]
         assert list_cells(example, "wrong") == wanted["wrong"]
         assert list_cells(example, "follows") == wanted.get("follows", {})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from simulated_class import MISTAKES, hand_in, make_students
 
-from workings.problems.grading import grade
+from workings.problems.grading import grade, score_claim
 from workings.problems.grading.class_summary import summarize_class
 from workings.problems.grading.exports import export_marks
 from workings.problems.sheets import make_sheet
@@ -86,3 +86,11 @@ def test_exports(tmp_path: Path) -> None:
     results = json.loads(files["gradescope/001/results.json"])
     assert results["score"] == pytest.approx(sum(test["score"] for test in results["tests"]))
     assert sum(test["max_score"] for test in results["tests"]) == 8
+
+
+def test_grader_cell_gives_no_points_to_what_is_no_claim() -> None:
+    """A cell of a student may hold anything; an error would stop the other cells."""
+    given = {"X": [[1, 0], [0, 2]], "scale": "none"}
+    for claim in ("none", None, 3, {}, {"Q": "?"}, {"scores": [["x"]]}):
+        assert score_claim(given, claim, points=6) == 0  # type: ignore[arg-type]
+    assert score_claim(given, {"scores": [[1, 0], [0, 4]]}, points=6) == pytest.approx(1)

@@ -87,11 +87,16 @@ def fill_latex(folder: Path, sheet: Sheet) -> str:
     return text
 
 
-def write_prose(sheet: Sheet, heading: str, matrix: Callable[[CellTexts], str]) -> str:
+def write_prose(
+    sheet: Sheet,
+    heading: str,
+    format_matrix: Callable[[CellTexts], str],
+    line: str = "{} = {}\n",
+) -> str:
     parts = []
     for number, key in enumerate(get_keys(sheet), start=1):
         parts.append(heading.format(number))
-        parts += [f"{step} = {matrix(cells)}\n" for step, cells in key.items()]
+        parts += [line.format(step, format_matrix(cells)) for step, cells in key.items()]
     return "\n".join(parts)
 
 
@@ -103,6 +108,11 @@ def to_bmatrix(matrix: CellTexts) -> str:
 
 def to_list(matrix: CellTexts) -> str:
     return "[" + ", ".join("[" + ", ".join(row) + "]" for row in matrix) + "]"
+
+
+def to_markdown_table(matrix: CellTexts) -> str:
+    rows = [[" " for _ in matrix[0]], ["---" for _ in matrix[0]], *matrix]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def make_zip(files: dict[str, str]) -> bytes:
@@ -227,7 +237,8 @@ def test_notebook_is_not_executed(folder: Path, answers: Path, tmp_path: Path) -
 
 def test_binary_and_damaged_files_are_told(folder: Path, answers: Path) -> None:
     for name, content, message in [
-        ("a.pdf", b"%PDF", "a PDF cannot be read: expected .toml"),
+        ("a.pdf", b"%PDF", "PDF"),
+        ("a.png", b"\x89PNG", "a picture cannot be read: expected .toml"),
         ("b.ipynb", b"{", "not a Jupyter notebook"),
         ("c.zip", b"PK", "not a ZIP archive that can be read"),
         ("d.toml", b"", "the file is empty"),
@@ -281,3 +292,88 @@ def test_heads_in_a_table(tmp_path: Path, answers: Path) -> None:
     (answers / "max.toml").write_text(format_toml({"claim": claim}))
     lea, other = grade(tmp_path / "sheet", answers).students
     assert lea.total == other.total == len(key)
+
+
+def make_word_document(text: str) -> bytes:
+    paragraphs = "".join(
+        f'<w:p><w:r><w:t xml:space="preserve">{line}</w:t></w:r></w:p>'
+        for line in text.splitlines()
+    )
+    namespace = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    document = f'<w:document xmlns:w="{namespace}"><w:body>{paragraphs}</w:body></w:document>'
+    return make_zip({"word/document.xml": document})
+
+
+def transpose(key: dict[str, CellTexts]) -> dict[str, CellTexts]:
+    return {step: [list(row) for row in zip(*m, strict=True)] for step, m in key.items()}
+
+
+def write_odd_forms(answers: Path, folder: Path, sheet: Sheet) -> None:
+    """Write the same right answers in forms that students hand in without being asked to."""
+    keys = [(f"problem-0{k}", key) for k, key in enumerate(get_keys(sheet), 1)]
+    table = fill_csv(folder, sheet)
+    german = fill_csv(folder, sheet, ";", ",")
+    in_one = format_toml({name: {"claim": key} for name, key in keys}).replace('"-inf"', "-inf")
+    flat = {name: {s: [c for row in m for c in row] for s, m in key.items()} for name, key in keys}
+    notebook = json.loads(fill_notebook(folder, sheet))
+    notebook["cells"].reverse()
+    both = {f"problem-0{k}.toml": make_toml(sheet, k) for k in (1, 2)}
+    html = "".join(
+        f"<h2>Problem {k}</h2>" + "".join(f"<p>{s} = {to_list(m)}</p>" for s, m in key.items())
+        for k, key in enumerate(get_keys(sheet), 1)
+    )
+    script = "\n".join(
+        f'claim_{name[-1]}["{step}"] = {to_list(matrix)}'
+        for name, key in keys
+        for step, matrix in key.items()
+    )
+    rows = [line.split(",") for line in table.splitlines()]
+    files: dict[str, str | bytes] = {
+        "archive in an archive.zip": make_zip({"inner.zip": make_zip(both)}),
+        "latin-1/answers.csv": ("# Lösung von Jörg\n" + table).encode("latin-1"),
+        "utf-16/answers.csv": table.replace(",", "\t").encode("utf-16"),
+        "title above/answers.csv": "Week 3;;\nName:;Ann;\n\n" + german,
+        "separator line/answers.csv": "sep=;\n" + german,
+        "quoted/answers.csv": "\n".join(",".join(f'"{c}"' for c in row) for row in rows),
+        "spaces/answers.csv": table.replace(",", " , "),
+        "no header/answers.csv": "\n".join(table.splitlines()[1:]),
+        "remarks/answers.csv": "\n".join(line + ",ok?" for line in table.splitlines()),
+        "cells in reverse.ipynb": json.dumps(notebook),
+        "quotes of Word.toml": in_one.replace("-inf", "“-inf”").replace(
+            "problem-01", "“problem-01”"
+        ),
+        "comments.toml": "# Ann\n" + in_one.replace("\n", "  # checked\n"),
+        "blank lines.toml": in_one.replace("\n", "\n\n"),
+        "colons.txt": in_one.replace(" = ", ": "),
+        "object.json": json.dumps(dict(keys)),
+        "object in a text.txt": json.dumps({name: {"claim": key} for name, key in keys}),
+        "script.py": script,
+        "one row.toml": format_toml({name: {"claim": key} for name, key in flat.items()}),
+        "rows and columns exchanged.toml": format_toml(
+            {name: {"claim": transpose(key)} for name, key in keys}
+        ),
+        "web page.html": f"<html><body>{html}</body></html>",
+        "word.docx": make_word_document(write_prose(sheet, "Problem {}", to_list)),
+        "one line.tex": r"\begin{document}"
+        + write_prose(sheet, r"\section{{Problem {}}}", to_bmatrix),
+        "Aufgabe.md": write_prose(sheet, "# Aufgabe {}", to_list),
+        "numpy.txt": write_prose(sheet, "Problem {}", lambda m: f"np.array({to_list(m)})"),
+        "matlab.txt": write_prose(
+            sheet, "Problem {}", lambda m: "[" + "; ".join(" ".join(row) for row in m) + "]"
+        ),
+        "tables.md": write_prose(sheet, "## Problem {}", to_markdown_table, "\n**{}**\n\n{}\n"),
+        "names.yaml": write_prose(sheet, "problem-0{}:", to_list, "  {}: {}"),
+        "numbers alone.txt": write_prose(sheet, "{})", to_list),
+        "numbers and periods.txt": write_prose(sheet, "{}.", to_list),
+    }
+    for name, content in files.items():
+        path = answers / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def test_every_odd_form_gets_full_points(folder: Path, answers: Path, sheet: Sheet) -> None:
+    write_odd_forms(answers, folder, sheet)
+    grades = grade(folder, answers)
+    assert len(grades.students) == 29
+    assert {s.student: s.list_notes() for s in grades.students if s.total != 16} == {}

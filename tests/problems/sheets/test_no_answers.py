@@ -61,7 +61,7 @@ def run_notebook(text: str) -> Iterator[str]:
             yield from (repr(report), report.text(), report._repr_html_(), report.latex())
 
 
-@pytest.mark.parametrize("seed", [1, 5])
+@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.slow), 5])
 @pytest.mark.parametrize("kind", SHEET_KINDS)
 def test_handouts_have_no_number_of_the_key(kind: str, seed: int) -> None:
     vectors = "columns" if seed == 5 else "rows"

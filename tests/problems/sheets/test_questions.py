@@ -55,7 +55,7 @@ def test_key_has_the_working_of_every_cell(sheet: Sheet, files: dict[str, str]) 
     )
     lists = [ul for ul in root.iter("ul") if ul.get("class") == "working"]
     assert sum(len(ul) for ul in lists) == num_cells
-    assert files["key/key.tex"].count(r"\footnotesize $") >= num_cells
+    assert files["key/key.tex"].count(r"\footnotesize \working{") >= num_cells
     for exercise in sheet.exercises:
         key = Problem.from_toml(files[f"key/{exercise.name}.toml"])
         assert [claim.key for claim in key.claims] == key.solve().keys()

@@ -7,8 +7,10 @@ import pytest
 
 from workings.cli.make import _SIZE_OPTIONS
 from workings.errors import UserError
+from workings.problems import Problem
 from workings.problems.kinds import KINDS
 from workings.problems.sheets import make_sheet
+from workings.problems.sheets.mistake_space import MistakeSpace, find_confusions
 from workings.problems.sheets.plan import make_plan
 from workings.problems.sheets.sheet_kinds import SHEET_KINDS
 
@@ -21,6 +23,21 @@ def test_every_kind_is_complete() -> None:
         assert kind.title
         assert len(kind.picture) <= 100
         assert set(kind.options) <= set(_SIZE_OPTIONS)
+
+
+def test_every_kind_of_problem_has_a_sheet() -> None:
+    with_sheets = {kind.problem_kind for kind in SHEET_KINDS.values()}
+    assert set(KINDS) - with_sheets == set()
+
+
+def test_zeros_are_not_said_to_be_correct() -> None:
+    """The ReLU of a gate with negative sums is zero: a sheet must not call that correct."""
+    table = {"kind": "lstm", "given": {"X": [[1]], "W_x": [[-1] * 4], "W_h": [[0.5] * 4]}}
+    problem = Problem(**table)
+    space = MistakeSpace.of_arbitrary_numbers({**table, "given": {**table["given"], "X": [[-1]]}})
+    relu_of_i = ("i.1", "wrong-activation", "used the ReLU, not the sigmoid")
+    space.mistakes |= {relu_of_i}
+    assert "wrong-activation leads to the correct i.1" not in find_confusions(problem, 3, space)
 
 
 @pytest.mark.parametrize("name", SHEET_KINDS)

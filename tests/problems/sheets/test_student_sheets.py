@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from kinds_of_sheets import ONE_OF_EACH_FAMILY
 
 from workings.cli import main
 from workings.errors import UserError
@@ -13,7 +14,6 @@ from workings.problems.grading import grade
 from workings.problems.problem import Problem
 from workings.problems.sheets import make_sheet
 from workings.problems.sheets.rounded_solution import make_answer_key
-from workings.problems.sheets.sheet_kinds import SHEET_KINDS
 from workings.problems.sheets.students import derive_seed, make_students, read_students
 from workings.render.sheets import render_files
 
@@ -83,7 +83,7 @@ def test_sheets_of_students_do_not_show_their_seed(tmp_path: Path) -> None:
         assert not re.search(r"\bseed \d", text)
 
 
-@pytest.mark.parametrize("kind", SHEET_KINDS)
+@pytest.mark.parametrize("kind", ONE_OF_EACH_FAMILY)
 def test_no_answer_outside_the_key(kind: str) -> None:
     """No number of the solution that has all its decimals stands in a file for students."""
     sheet = make_sheet(kind, count=1, level=1)

@@ -33,6 +33,7 @@ TOKENIZERS = {
 LOADABLE_TOKENIZERS = TOKENIZERS | {
     "gpt2": "byte_pair.GPT2Tokenizer",
     "pretrained": "pretrained.PretrainedTokenizer",
+    "multilingual": "multilingual.MultilingualTokenizer",
     "unigram": "unigram.UnigramTokenizer",
 }
 """These, and the kinds that come with imported models."""
@@ -147,6 +148,11 @@ class Tokenizer(ABC):
             if added or not is_incomplete:
                 first = k
         return pieces
+
+    def add_prefix_pieces(self, pieces: Sequence[str]) -> list[str]:
+        """Return the pieces of a text after the names of its prefix tokens, words of their own."""
+        names = [self.id_to_token(k) for k in self.prefix_ids]
+        return [*names, *(f" {piece}" for piece in pieces[:1]), *pieces[1:]] if names else [*pieces]
 
     def label_pieces(self, pieces: Sequence[str]) -> list[str]:
         """Return the labels of pieces, such as words without the spaces between them."""
@@ -352,11 +358,12 @@ class TokenizerPair:
 
     def encode_source(self, text: str) -> list[int]:
         """Return the ids of a source sentence and the stop token."""
-        return [*self.source.encode(self.normalize_case(text)), get_stop_id(self.source)]
+        ids = self.source.encode(self.normalize_case(text))
+        return [*self.source.prefix_ids, *ids, get_stop_id(self.source)]
 
     def encode_target(self, text: str) -> list[int]:
         """Return the ids of a target sentence, without start and stop tokens."""
-        return self.target.encode(self.normalize_case(text))
+        return [*self.target.prefix_ids, *self.target.encode(self.normalize_case(text))]
 
 
 def train_tokenizer_pair(

@@ -271,6 +271,7 @@ class AttentionAssembler:
         has_mask = "mask" in table and prints.first("mask") is not None
         result.table, result.givens = table, [*given, *(["mask"] if has_mask else [])]
         self._mark_unreadable(given)
+        self._mark_unprinted_scores(given)
         return result
 
     def _drop_misfits(self, given: dict[str, Rows]) -> None:
@@ -365,7 +366,8 @@ class AttentionAssembler:
             is_unknown = self._has_weight_symbol(name) or (weight, None) in self._prints.problems
             if printed is None:
                 if is_unknown and not self._is_identity(name):
-                    result.doubtful[name] = f"{weight} is not given"
+                    for step in (name, *(_STEPS if name != "V" else ("mixed", "output"))):
+                        result.doubtful.setdefault(step, f"{weight} is not given")
                 continue
             is_copy = _is_same(source, printed) or self._is_copy_with_slip(name, source, printed)
             if self._is_identity(name) or (is_copy and not is_unknown):
@@ -570,6 +572,20 @@ class AttentionAssembler:
                 after = []
             for step in after:
                 self._result.doubtful.setdefault(step, why)
+
+    def _mark_unprinted_scores(self, given: dict[str, Rows]) -> None:
+        """Doubt what follows softmax(S) if neither S nor what it is made of has numbers."""
+        sources = {"Q", "K", "W_Q", "W_K"}
+        if sources & (given.keys() | self._example.identities) or any(
+            self._prints.first(role) is not None for role in sources
+        ):
+            return
+        for entry in self._example.claims:
+            if entry.role != "weights" or entry.evidence != "formula":
+                continue
+            if name := self._names.find_unprinted_scores(entry.statement):
+                for step in _STEPS:
+                    self._result.doubtful.setdefault(step, f"{name} is not printed")
 
 
 def _describe_place(entry: Entry) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from workings.problems.documents.chains import Element, Statement, Token, read_literal
+from workings.problems.documents.chains import Element, Statement, Symbol, Token, read_literal
+from workings.problems.documents.dot_products import read_dot_product
 from workings.problems.documents.entries import (
     Entry,
     get_numbers,
@@ -69,7 +70,7 @@ class AttentionNames:
     def __init__(
         self, statements: Sequence[Statement], grids: Sequence[Grid], headings: Sequence[str]
     ) -> None:
-        self._grids, self._headings = grids, headings
+        self._grids, self._headings, self._statements = grids, headings, statements
         self._history: dict[str, list[tuple[int, str]]] = {}
         self._indices = {id(statement): index for index, statement in enumerate(statements)}
         self._has_output_weight = any(
@@ -78,6 +79,7 @@ class AttentionNames:
             for element in statement.elements
             for token in element
         )
+        self._mixed_letters = self._find_mixed_letters(statements)
         self._learn(statements)
         self.vectors = self._find_vectors(statements)
 
@@ -98,7 +100,8 @@ class AttentionNames:
                 if not self._is_open(name):
                     continue
                 step = self._infer(statement, roles)
-                if step is None and statement.value is not None and statement.label:
+                is_mask = ATTENTION_ROLES.get(name.lower()) == "mask" and _is_mask(statement)
+                if step is None and statement.value is not None and statement.label and not is_mask:
                     caption = find_caption_role(statement.label)
                     step = self._adapt(caption) if caption in PER_HEAD | {"output"} else None
                 if step is not None:
@@ -109,7 +112,8 @@ class AttentionNames:
     def _is_open(self, name: str) -> bool:
         """Return True if a formula may decide what a name is."""
         role = ATTENTION_ROLES.get(name.lower())
-        return role not in _CERTAIN and name not in _CERTAIN_WORDS and role != "X"
+        is_certain = name in _CERTAIN_WORDS and name != "scores"  # scores = Q @ K.T / sqrt(d)
+        return role not in _CERTAIN and not is_certain and role != "X"
 
     def _learn_uses(self, statements: Sequence[Statement]) -> None:
         """Learn letters without a formula of their own: H in Q = H W_Q, P in softmax(P)."""
@@ -148,6 +152,33 @@ class AttentionNames:
             and any(token.kind in ("sym", "func") for token in element)
             and not any(token.text.startswith("e^") for token in element)
         ]
+
+    def find_unprinted_scores(self, statement: Statement) -> str:
+        """Return the name of scores inside a softmax that have no numbers; "" if there is none.
+
+        Scores that a formula makes of X, which has numbers, are known.
+        """
+        defined = set()
+        for other in self._statements:
+            symbol = get_symbol(other)
+            if symbol is not None and (
+                other.value is not None
+                or other.problem
+                or any("X" in formula for formula in self.list_formulas(other))
+            ):
+                defined.add(normalize_name(symbol.name))
+        roles = self.get_roles(self._indices.get(id(statement), 0))
+        for element in statement.elements[1:]:
+            if not any(t.kind == "func" and t.text.lower() in NORMALIZERS for t in element):
+                continue
+            for token in element:
+                if token.kind != "sym" or token.symbol is None:
+                    continue
+                name = normalize_name(token.symbol.name)
+                role = roles.get(name) or ATTENTION_ROLES.get(name.lower())
+                if role in ("scores", "scaled", "masked") and name not in defined:
+                    return token.text
+        return ""
 
     def _infer(self, statement: Statement, roles: dict[str, str]) -> str | None:
         """Return the step that the formulas of a statement compute."""
@@ -189,6 +220,8 @@ class AttentionNames:
     def resolve(self, statement: Statement) -> list[Entry]:
         """Return what a statement says; [] if it names no matrix of attention."""
         index = self._indices.get(id(statement), 0)
+        if dot_product := read_dot_product(statement, self._statements[:index]):
+            return dot_product
         entries = list(self._read_parts(index, statement))
         if statement.value is None and not statement.problem:
             named = self._name(index, statement) if self._find_product(statement) else None
@@ -253,13 +286,18 @@ class AttentionNames:
         """Return the role of the value of a statement and what shows it."""
         symbol = get_symbol(statement)
         name = normalize_name(symbol.name) if symbol is not None else ""
-        usual = ATTENTION_ROLES.get(name.lower())
+        usual = ATTENTION_ROLES.get(name.lower()) or self._guess(symbol, statement)
+        usual = "mixed" if name in self._mixed_letters else usual
         if is_scalar(statement.value) and self._has_dot_product(statement):
             return "scores", "formula"
+        if any(map(_is_weighted_sum, statement.elements)) and is_vector(statement.value):
+            return "mixed", "formula"
         if name.lower() in _CERTAIN_WORDS and statement.label:
             role = find_caption_role(f"{statement.label} {name}")
-            if role in ("scaled", "masked"):  # masked scores
+            if role in ("scaled", "masked", "weights", "mixed"):  # softmax of the masked scores
                 return role, "caption"
+        if name == "scores" and self.get_roles(index).get(name) in ("scaled", "masked"):
+            return self.get_roles(index)[name], "formula"
         if usual in _CERTAIN or name in _CERTAIN_WORDS:
             return str(usual), "letter"
         step = self._infer(statement, self.get_roles(index))
@@ -283,6 +321,30 @@ class AttentionNames:
         if usual is not None:
             return self._adapt(usual), "letter"
         return (self._adapt(caption), "caption") if caption in PER_HEAD | {"output"} else None
+
+    def _guess(self, symbol: Symbol | None, statement: Statement) -> str | None:
+        """Return scaled or masked for the letter of the scores with a mark: E_s, S', L''."""
+        if symbol is None or not symbol.marks or statement.value is None:
+            return None
+        if ATTENTION_ROLES.get(symbol.base.lower()) != "scores" or len(symbol.base) > 1:
+            return None
+        return "masked" if _has_infinity(statement.value) else "scaled"
+
+    def _find_mixed_letters(self, statements: Sequence[Statement]) -> set[str]:
+        """Return the letters of weights times values: O before Y, H after the weights."""
+        names = [
+            normalize_name(symbol.name)
+            for statement in statements
+            if (symbol := get_symbol(statement)) is not None and statement.value_grid >= 0
+        ]
+        first = {name: names.index(name) for name in names}
+        letters = set()
+        if self._has_output_weight and first.get("O", len(names)) < first.get("Y", -1):
+            letters.add("O")
+        weights = [k for name, k in first.items() if ATTENTION_ROLES.get(name.lower()) == "weights"]
+        if weights and first.get("H", -1) > min(weights):
+            letters.add("H")
+        return letters
 
     def _has_dot_product(self, statement: Statement) -> bool:
         """Return True for α_12 = [q_1] · [k_2] = 9."""
@@ -395,7 +457,8 @@ class AttentionNames:
                 (inside if depth > 0 else after).append(token)
         texts = {t.text for t in element if t.kind in ("op", "sym", "num")} - {"+", "×", "·", "*"}
         rows = [self._read(token) for token in inside]
-        is_product = len(inside) in (2, 3) and texts <= _DIVISOR_TEXTS
+        is_sum = len(inside) == 2 and any(t.text == "+" for t in element)  # scores + mask
+        is_product = len(inside) in (2, 3) and texts <= _DIVISOR_TEXTS and not is_sum
         if is_product and rows[0] and rows[1] and len(rows[0][0]) == len(rows[1]):
             yield Entry("Q", rows[0], statement, "formula", part, is_factor=True)
             yield Entry("K", transpose_rows(rows[1]), statement, "formula", part, is_factor=True)
@@ -446,6 +509,16 @@ def _is_plausible(role: str, statement: Statement) -> bool:
     if rows is None or role in ("scores", "scaled", "masked", "mask"):
         return True
     return not _has_infinity(rows)
+
+
+def _is_weighted_sum(element: Element) -> bool:
+    """Return True for 0.67 · [1, 0] + 0.33 · [0, 1]."""
+    kinds = "".join(
+        "n" if t.kind == "num" else "g" if t.kind == "grid" else t.text if t.text == "+" else ""
+        for t in element
+        if t.text not in "·*×"
+    )
+    return re.fullmatch(r"ng(?:\+ng)+", kinds) is not None
 
 
 def _is_exponential(statement: Statement) -> bool:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from workings.problems.documents.matrices import Rows
-from workings.problems.documents.sources import Grid, Place, Source
+from workings.problems.documents.sources import Grid, Line, Place, Source
 from workings.problems.documents.sources.cells import evaluate_constant, is_number, read_cell
 
 FUNCTIONS = frozenset(
@@ -98,7 +98,10 @@ ROLE_WORDS = frozenset(
 )
 _MAX_LINE = 4_000
 _MAX_FORMULA_LINE = 60  # a longer line without a relation is prose
-_SCRIPT = r"(?:[_^](?:\{[^{}]{1,40}\}|\(\w{1,12}\)|[+-]?\w{1,24}'{0,2}|[⊤])|'{1,2}|\.T(?![A-Za-z]))"
+_SCRIPT = (
+    r"(?:[_^](?:\{[^{}]{1,40}\}|\(\w{1,12}\)|[+-]?\w{1,24}'{0,2}|[⊤])"
+    r"|'{1,2}(?![^\W\d_])|\.T(?![A-Za-z]))"
+)
 _TOKEN = re.compile(
     rf"\ue000(?P<grid>\d+)\ue001(?P<after>(?:\^\{{?T\}}?|\.T)?)"
     r"|(?P<num>(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])|\d+(?:[.,]\d+)?|\.\d+)(?:e[+-]?\d+)?"
@@ -111,6 +114,7 @@ _TOKEN = re.compile(
     r"|(?P<punct>[.,;:!?…])|(?P<other>\S)",
     re.IGNORECASE,
 )
+_PROSE_AFTER = re.compile(r"-[^\W\d_]|\s+[a-zà-ÿ]{2,}(?![_(])")
 _LETTER = re.compile(r"[A-Za-zα-ωΑ-Ω]")
 _LETTER_NUMBER = re.compile(r"([A-Za-zα-ω])[\u0300-\u036f]?(\d{1,3})")
 _WEIGHT = re.compile(r"([Ww])([QKVOqkvoxh]|hh|xh|[ifogczrn12])|(b)([QKVO])|(d)(k|v|q|model|h)")
@@ -247,7 +251,7 @@ def tokenize(text: str) -> list[Token]:
         if kind == "after":
             kind = "grid"
         if kind == "ident":
-            tokens += _classify(piece, text[match.end() : match.end() + 2])
+            tokens += _classify(piece, text[match.end() : match.end() + 6])
         elif kind == "grid":
             transposed = Symbol("", transposed=True) if match["after"] else None
             tokens.append(Token("grid", piece, transposed, int(match["grid"])))
@@ -273,8 +277,8 @@ def _classify(piece: str, following: str) -> list[Token]:
     bare = base.lower().rstrip("0123456789")
     if bare in ("inf", "infty", "infinity"):
         return [Token("num", "inf")]
-    if bare in FUNCTIONS and following[:1] == "-" and following[1:2].isalpha():
-        return [Token("word", piece)]  # Softmax-Funktion
+    if bare in FUNCTIONS and _PROSE_AFTER.match(following):
+        return [Token("word", piece)]  # Softmax-Funktion, the softmax of
     if bare in FUNCTIONS and not (
         bare in ("attention", "mean", "max") and not following.lstrip().startswith("(")
     ):
@@ -406,6 +410,9 @@ class _RunScanner:
         for k, token in enumerate(tokens):
             is_listed = self._depth > 0 and token.kind == "punct" and token.text in ",;"
             is_label = token.text == ":" and token.kind == "punct"
+            is_after_break = k > 0 and tokens[k - 1].kind == "break" and not self._tokens
+            if is_label and is_after_break and _is_last(tokens, k):
+                self._resume(number)  # $X$: and its matrix in the next line
             is_label = is_label and (
                 _is_value_next(tokens, k) or (bool(self._tokens) and _is_last(tokens, k))
             )
@@ -428,6 +435,12 @@ class _RunScanner:
                 elif token.text == ",":
                     words = words[-12:]
         self._end(number, place)
+
+    def _resume(self, number: int) -> None:
+        """Continue the run that a break has ended in this line."""
+        if self.joins and self.runs and self.runs[-1].line == number:
+            run = self.runs.pop()
+            self._tokens, self._caption, self.joins = run.tokens, run.caption, run.joins
 
     def _end(self, number: int, place: Place) -> None:
         if self._tokens:
@@ -472,6 +485,7 @@ def find_statements(source: Source) -> list[Statement]:
             _read_value(statement, source)
             if not statement.label and _is_bare(statement):
                 statement.label = _find_label(source, run.line)
+                _take_name(statement, source.lines)
             statements.append(statement)
     return statements
 
@@ -647,6 +661,31 @@ def read_literal(element: Element, grids: Sequence[Grid]) -> tuple[Rows | None, 
 
 def _is_bare(statement: Statement) -> bool:
     return len([element for element in statement.elements if element]) == 1
+
+
+def rename(statement: Statement, name: str) -> None:
+    """Give the matrix of a statement another name; none leaves it out."""
+    if not name:
+        statement.value, statement.problem = None, "it is left out"
+        return
+    symbol = Token("sym", name, parse_symbol(name))
+    statement.elements = [(symbol,), (Token("grid", "", grid=statement.value_grid),)]
+    statement.label = ""
+
+
+def _take_name(statement: Statement, lines: Sequence[Line]) -> None:
+    """Make the line above a matrix its name if it is a symbol or formula alone: Q, QK^T / √2."""
+    before = (line.text.strip(" \v") for line in reversed(lines[: statement.line]))
+    above = next(filter(None, before), "")
+    if statement.value_grid < 0 or above != statement.label or len(above) > _MAX_FORMULA_LINE:
+        return
+    tokens = tokenize(statement.label)
+    is_formula = all(
+        token.kind in ("sym", "func", "num", "op", "open", "close") for token in tokens
+    )
+    if is_formula and any(token.kind in ("sym", "func") for token in tokens):
+        statement.elements.insert(0, tuple(tokens))
+        statement.label = ""
 
 
 def _find_label(source: Source, line: int) -> str:

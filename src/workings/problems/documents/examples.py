@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from workings.problems.documents.attention_names import AttentionNames, format_canonical
 from workings.problems.documents.chains import Statement, Symbol
+from workings.problems.documents.dot_products import DOT_PRODUCT
 from workings.problems.documents.entries import Entry, get_numbers, is_scalar
 from workings.problems.documents.layer_names import NAMES, LayerNames
 from workings.problems.documents.matrices import Rows
@@ -49,6 +50,7 @@ _GIVEN = {
     "feed_forward": {"X", "W_1", "b_1", "W_2", "b_2"},
 }
 _RECURRENT_GIVEN = re.compile(r"X|h0|c0|[WUb]_?\w*")
+_NORM_WORDS = frozenset({"mean", "variance", "var", "gamma", "beta", "normalised", "normalized"})
 _EVIDENCE = {
     "rnn": r"[wW]_(?:x|h|xh|hh|hx|ih)",
     "lstm": r"[WUbw]_[xh]?[ifogc]",
@@ -106,7 +108,9 @@ class Example:
         own = [
             e
             for e in self.entries
-            if e.role != "mask" and (is_given(self.kind, e.role) or self._is_source(e))
+            if e.role != "mask"
+            and e.evidence != DOT_PRODUCT
+            and (is_given(self.kind, e.role) or self._is_source(e))
         ]
         return [*self.list_valid_inherited(), *own]
 
@@ -275,6 +279,8 @@ def _vote(statement: Statement) -> dict[str, float]:
         add("layer_norm", 2.0)
     if symbol.base in ("x\u0302", "γ", "β"):
         add("layer_norm")
+    if symbol.base.lower() in _NORM_WORDS or name in ("x_hat", "x_norm"):
+        add("layer_norm", 1.5)
     if symbol.base.lower() == "pe":
         add("positions", 2.0)
     for kind, pattern in _EVIDENCE.items():

@@ -10,8 +10,15 @@ from workings.problems.documents.entries import to_row
 from workings.problems.documents.examples import Example, is_given
 from workings.problems.documents.layer_names import find_activation
 from workings.problems.documents.matrices import Rows
+from workings.problems.documents.words import find_vectors
 from workings.problems.kinds import KINDS
 from workings.problems.numbers import transpose_rows
+
+
+def _drop_counter(rows: Rows) -> Rows:
+    """Return the rows without a first column 0, 1, 2, … that counts the positions."""
+    is_counter = len(rows) > 1 and [row[0] for row in rows] == [str(k) for k in range(len(rows))]
+    return [row[1:] for row in rows] if is_counter and len(rows[0]) > 2 else rows
 
 
 class LayerAssembler:
@@ -50,6 +57,10 @@ class LayerAssembler:
                 table["activation"] = activation
         else:
             self._read_recurrent(given, claims)
+        vectors = find_vectors(self._text) if kind in ("layer_norm", "feed_forward") else None
+        if vectors and "vectors" not in table:
+            table["vectors"] = vectors
+            self._result.declared.add("vectors")
         table["given"], table["claim"] = given, nest_claims(claims)
         self._result.table, self._result.givens = table, names
         for (role, _), entry in self._prints.problems.items():
@@ -63,6 +74,7 @@ class LayerAssembler:
         encoding = claims.get("encoding", [[["?"]]])[0] or [["?"]]
         width = given.pop("width", None)
         base = given.pop("base", None)
+        encoding = _drop_counter(encoding)
         table["width"] = int(float(width[0][0])) if width else len(encoding[0])
         table["count"] = len(encoding)
         if base:

@@ -28,12 +28,30 @@ def name_by_value(problem: Problem, statements: Sequence[Statement]) -> list[tup
                 exact = problem.orient(problem.exact_matrices[step.key].mid)
                 shares.append((compute_share(statement.value, exact), step.key))
         shares.sort(reverse=True)
-        if shares and shares[0][0] >= _MIN_SHARE:
-            runner_up = shares[1][0] if len(shares) > 1 else 0.0
-            if shares[0][0] - runner_up >= _MIN_LEAD:
-                claimed.add(shares[0][1])
-                names.append((format_claim_path(problem.kind, shares[0][1]), statement))
+        if shares and is_leading([share for share, _ in shares]):
+            claimed.add(shares[0][1])
+            names.append((format_claim_path(problem.kind, shares[0][1]), statement))
     return names
+
+
+def is_leading(shares: Sequence[float]) -> bool:
+    """Return True if the first of several shares is high enough, and far above the second."""
+    runner_up = shares[1] if len(shares) > 1 else 0.0
+    return shares[0] >= _MIN_SHARE and shares[0] - runner_up >= _MIN_LEAD
+
+
+def list_possible_steps(problem: Problem, statement: Statement) -> list[str]:
+    """Return the paths of steps that are not claimed and have the shape of a matrix."""
+    rows = statement.value
+    if rows is None:
+        return []
+    claimed = {claim.key for claim in problem.claims}
+    return [
+        format_claim_path(problem.kind, step.key)
+        for step in problem.steps
+        if step.is_claimable and step.is_shown and step.key not in claimed
+        and problem.orient(problem.exact_matrices[step.key].mid).shape == (len(rows), len(rows[0]))
+    ]  # fmt: skip
 
 
 def may_be_a_step(problem: Problem, rows: Rows) -> bool:

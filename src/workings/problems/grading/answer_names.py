@@ -73,6 +73,10 @@ class StepNames:
         """Return the rows and columns of a step, in the problem's convention."""
         return self._shapes[path]
 
+    def find_shape(self, path: tuple[str, ...]) -> tuple[int, int] | None:
+        """Return the rows and columns of a step; None if there is no such step."""
+        return self._shapes.get(path)
+
 
 def normalize_answer(table: Mapping[str, Any], problem: SheetProblem) -> dict[str, Any]:
     """Return the table of an answer with the names that the sheet uses.
@@ -98,12 +102,48 @@ def normalize_answer(table: Mapping[str, Any], problem: SheetProblem) -> dict[st
         content = loose or None
     if not isinstance(content, Mapping):
         return {} if content is None else {"claim": content}
+    matrices = {
+        names.find_path(".".join(path)) or path: _mark_blanks(value)
+        for path, value in iterate_leaves(content)
+        if path[0] != "again"
+    }
     claim: dict[str, Any] = {}
-    for path, value in iterate_leaves(content):
-        if path[0] == "again":
-            continue
-        set_nested(claim, names.find_path(".".join(path)) or path, _mark_blanks(value))
+    for path, value in _fit_shapes(matrices, names).items():
+        set_nested(claim, path, value)
     return {"claim": claim} if claim else {}
+
+
+def _fit_shapes(
+    matrices: Mapping[tuple[str, ...], Any], names: StepNames
+) -> dict[tuple[str, ...], Any]:
+    """Arrange matrices that were written as one row, or all with rows and columns exchanged."""
+    fitted = {path: _split_rows(value, names.find_shape(path)) for path, value in matrices.items()}
+    shapes = {path: _measure(value) for path, value in fitted.items()}
+    expected = {path: names.find_shape(path) for path in fitted}
+    is_turned = shapes != expected and all(
+        shape is not None and shape[::-1] == expected[path] for path, shape in shapes.items()
+    )
+    if not is_turned:
+        return fitted
+    return {path: [list(row) for row in zip(*v, strict=True)] for path, v in fitted.items()}
+
+
+def _split_rows(value: Any, shape: tuple[int, int] | None) -> Any:
+    """Return rows of the right length if all cells of a matrix stand in one list."""
+    cells = value[0] if isinstance(value, list) and _measure(value) == (1, len(value[0])) else value
+    is_flat = isinstance(cells, list) and not any(isinstance(cell, list) for cell in cells)
+    if shape is None or not is_flat or shape[0] == 1 or len(cells) != shape[0] * shape[1]:
+        return value
+    return [cells[k : k + shape[1]] for k in range(0, len(cells), shape[1])]
+
+
+def _measure(value: Any) -> tuple[int, int] | None:
+    """Return the rows and columns of a list of rows; None if it is none."""
+    if not isinstance(value, list) or not value:
+        return None
+    widths = {len(row) if isinstance(row, list) else -1 for row in value}
+    width = widths.pop()
+    return None if widths or width < 1 else (len(value), width)
 
 
 def _mark_blanks(value: Any) -> Any:

@@ -15,6 +15,7 @@ from workings.problems.documents.examples import Example, split_examples
 from workings.problems.documents.latex import clean_cell, split_rows
 from workings.problems.documents.matrices import MAX_TEXT_CHARS, Rows
 from workings.problems.documents.sources import read_source
+from workings.problems.documents.sources.base import BREAK, GRID_CLOSE, GRID_OPEN
 from workings.problems.grading.answer_names import StepNames, find_problem_name
 from workings.problems.grading.answer_text import FileAnswers, normalize_text
 from workings.problems.grading.marking import SheetProblem
@@ -22,8 +23,9 @@ from workings.problems.numbers import transpose_rows
 from workings.problems.problem_file import format_claim_path, set_nested
 
 _HEADING = re.compile(
-    r"^[ \t]*(?:\\(?:sub)*(?:section|paragraph)\*?\{(?P<tex>[^\n]*)\}|#+[ \t]*(?P<md>[^\n]*)"
-    r"|(?P<plain>(?:\*\*)?(?:problem|exercise|aufgabe|probleme)[ \t_-]*\d+)[^\n=]*)[ \t]*$",
+    r"\\(?:sub)*(?:section|paragraph)\*?\{(?P<tex>[^\n}]*)\}|^[ \t]*(?:#+[ \t]*(?P<md>[^\n]*)"
+    r"|(?P<plain>(?:\*\*)?(?:problem|exercise|aufgabe|probleme)[ \t_-]*\d+)[^\n=]*"
+    r"|(?P<number>\d{1,3}[.)]))[ \t]*$",
     re.MULTILINE | re.IGNORECASE,
 )
 _OWN_WORK = re.compile(r"\\textbf\{[^}]*\}\\par\s*\n\{\\raggedright")
@@ -32,6 +34,18 @@ _OWN_TABLE = re.compile(
 )
 _OWN_COMMANDS = re.compile(r"\\cline\{[^}]*\}|\\filled(?![A-Za-z])|\\fbox|\\blank(?![A-Za-z])")
 _COMMENT = re.compile(r"(?<!\\)%[^\n]*")
+
+
+def extract_text(content: bytes, name: str) -> str:
+    """Return the text of a Word document, a PDF or a web page, with its matrices as lists."""
+    source = read_source(content, name)
+    texts = [
+        "[" + ", ".join("[" + ", ".join(row) + "]" for row in grid.rows) + "]"
+        for grid in source.grids
+    ]
+    mark = re.compile(f"{GRID_OPEN}(\\d+){GRID_CLOSE}")
+    lines = (mark.sub(lambda match: texts[int(match[1])], line.text) for line in source.lines)
+    return "\n".join(lines).replace(BREAK, "\n")
 
 
 def parse_document(text: str, problems: Sequence[SheetProblem], name: str | None) -> FileAnswers:
@@ -63,8 +77,11 @@ def _split_problems(
     text: str, names: list[str], name: str | None
 ) -> Iterator[tuple[str, int, str]]:
     """Yield the problem, the lines before it and the text of each part of a document."""
+    matches = list(_HEADING.finditer(text))
+    if any(match["number"] is None for match in matches):  # then numbers alone are items of a list
+        matches = [match for match in matches if match["number"] is None]
     headings = []
-    for match in _HEADING.finditer(text):
+    for match in matches:
         heading = find_problem_name(next(filter(None, match.groups()), ""), names)
         if heading is not None:
             headings.append((heading, match.start(), match.end()))
@@ -94,8 +111,8 @@ def _read_claim(text: str, problem: SheetProblem) -> tuple[dict[str, Any], list[
             if path is not None:
                 set_nested(claim, path, rows)
         for statement in example.bare:  # a name that only the sheet knows
-            symbol = get_symbol(statement)
-            path = names.find_path(symbol.text) if symbol is not None else None
+            symbol = get_symbol(statement)  # or the caption above a table
+            path = names.find_path(symbol.text if symbol is not None else statement.label)
             if path is not None and statement.value is not None:
                 set_nested(claim, path, statement.value)
     return claim, list(_list_errors(statements, examples, names))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.grading.hand_ins import Submission, read_hand_ins, read_submission
 from workings.problems.grading.marking import ProblemMark, SheetProblem, mark_problem
 from workings.problems.grading.marks import Grades, StudentMarks
@@ -80,18 +81,18 @@ def _read_folders(folder: Path, entries: Any) -> dict[str, str]:
 def mark_submission(submission: Submission, problem: SheetProblem, policy: Policy) -> ProblemMark:
     """Mark one problem of one student; what cannot be read is noted."""
     answer, error_text = submission.tables.get(problem.name), submission.errors.get(problem.name)
-    notes = [f"could not be read: {error_text}"] if error_text else []
+    notes = [gettext("could not be read: {reason}", reason=error_text)] if error_text else []
     mark = ProblemMark(problem, dict.fromkeys(problem.points, 0.0))
     if answer:
         try:
             mark = mark_problem(problem, answer, policy)
         except UserError as error:
             submission.add_error(problem.name, str(error))
-            notes.append(f"could not be read: {error}")
+            notes.append(gettext("could not be read: {reason}", reason=error))
     elif answer is not None:
-        notes = notes or [f"no [{problem.answer_table}]"]
+        notes = notes or [gettext("no [{table}]", table=problem.answer_table)]
     elif not notes:
         unread = [name for name in submission.errors if name not in submission.tables]
-        notes = ["nothing that could be read" if unread else "nothing handed in"]
+        notes = [gettext("nothing that could be read") if unread else gettext("nothing handed in")]
     mark.notes = notes + mark.notes
     return mark

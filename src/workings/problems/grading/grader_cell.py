@@ -21,6 +21,8 @@ def score_claim(
     >>> score_claim(problem, {"scores": [[1, 0], [0, 4]]}, points=6)  # one of six steps
     1.0
     """
+    if not isinstance(claim, Mapping):
+        return 0.0
     problem = Problem(**given)
     table = dict(problem.table)
     information = Information.of(problem, list_unrelated_solutions(table, []), decimals)

@@ -184,13 +184,22 @@ class _GridReader:
         for (name, path), rows in self._rows.items():
             if self._problems[name].answer_table == "claim":
                 height, width = self._names[name].get_shape(path)
-                matrix = [[*row, *["?"] * (width - len(row))] for row in rows]
+                fitted = _remove_remarks(rows, width)
+                matrix = [[*row, *["?"] * (width - len(row))] for row in fitted]
                 matrix += [["?"] * width for _ in range(height - len(rows))]
                 set_nested(answers.tables.setdefault(name, {}), ("claim", *path), matrix)
         for name, finding in self._findings.items():
             if self._problems[name].answer_table == "found":
                 answers.tables[name] = {"found": finding}
         return answers
+
+
+def _remove_remarks(rows: Rows, width: int) -> Rows:
+    """Return the rows without row numbers before the cells and words behind them."""
+    is_numbered = [row[0] for row in rows] == [str(k + 1) for k in range(len(rows))]
+    if is_numbered and all(len(row) > width for row in rows):
+        rows = [row[1:] for row in rows]
+    return [row if any(_is_number(cell) for cell in row[width:]) else row[:width] for row in rows]
 
 
 def _trim(row: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ An answer that cannot be read is reported and does not affect the other answers.
 """
 
 import io
+import json
 import re
 import stat
 import zipfile
@@ -31,7 +32,7 @@ from workings.problems.grading.answer_text import (
     normalize_text,
     parse_answer_toml,
 )
-from workings.problems.grading.document_answers import parse_document
+from workings.problems.grading.document_answers import extract_text, parse_document
 from workings.problems.grading.grid_answers import parse_csv, read_spreadsheet
 from workings.problems.grading.marking import SheetProblem
 from workings.problems.grading.notebook_answers import parse_notebook
@@ -39,17 +40,20 @@ from workings.problems.grading.notebook_answers import parse_notebook
 MAX_FILE_BYTES = 20_000_000
 _MAX_FILES = 500  # per student
 _MAX_ARCHIVED_BYTES = 50_000_000
+_MAX_ARCHIVE_DEPTH = 2  # an archive in an archive is read
 _IGNORED_NAMES = ("__MACOSX", "desktop.ini", "thumbs.db")  # names with a dot are ignored, too
 _MOODLE = re.compile(
     r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<file>.*)"
 )
 _CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<id>\d+)_(?P<submission>\d+)_(?P<file>.+)")
-_SUFFIXES = (".toml", ".ipynb", ".csv", ".tsv", ".xlsx", ".tex", ".latex", ".md", ".txt", ".zip")
+_SUFFIXES = (
+    *(".toml", ".json", ".ipynb", ".py", ".csv", ".tsv", ".xlsx", ".zip"),
+    *(".tex", ".latex", ".md", ".txt", ".html", ".htm", ".docx", ".pdf"),
+)
+_RENDERED = (".docx", ".pdf", ".html", ".htm")  # documents whose text is taken from them
 _OWN_FILES = ("sheet.html", "sheet.json", "policy.toml")  # handed back with the answers
 _BINARY = {
-    ".pdf": "a PDF",
-    ".docx": "a Word document",
-    ".doc": "a Word document",
+    ".doc": "an old Word document",
     ".odt": "a text document",
     ".pages": "a Pages document",
     ".jpg": "a picture",
@@ -57,7 +61,7 @@ _BINARY = {
     ".png": "a picture",
     ".heic": "a picture",
 }
-_EXPECTED = "expected .toml, .ipynb, .csv, .xlsx, .tex, .md or .txt"
+_EXPECTED = "expected .toml, .ipynb, .csv, .xlsx, .docx, .pdf, .tex, .md or .txt"
 
 
 @dataclass
@@ -187,8 +191,10 @@ def _read_path(
         _read_content(name, content, problems, submission)
 
 
-def _read_archive(name: str, content: bytes, submission: Submission) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of a ZIP archive."""
+def _read_archive(
+    name: str, content: bytes, submission: Submission, depth: int = 1
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a ZIP archive, and those of an archive in it."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = [m for m in archive.infolist() if not m.is_dir()]
@@ -198,7 +204,11 @@ def _read_archive(name: str, content: bytes, submission: Submission) -> Iterator
                 parts = PurePosixPath(member.filename).parts
                 if not any(map(_is_ignored, parts)):
                     with archive.open(member) as file:
-                        yield parts[-1], file.read(member.file_size)
+                        data = file.read(member.file_size)
+                    if _get_suffix(parts[-1]) != ".zip":
+                        yield parts[-1], data
+                    elif depth < _MAX_ARCHIVE_DEPTH:
+                        yield from _read_archive(parts[-1], data, submission, depth + 1)
     except UserError as error:
         submission.add_error(name, str(error))
     except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, ValueError):
@@ -238,9 +248,16 @@ def _parse_file(
         raise UserError(f"{_BINARY[suffix]} cannot be read: {_EXPECTED}")
     if suffix == ".xlsx":
         return read_spreadsheet(content, problems, problem_name)
+    if suffix in _RENDERED:
+        return parse_document(extract_text(content, name), problems, problem_name)
     text = decode_text(content)
-    if suffix == ".ipynb" or text.lstrip().startswith("{"):
+    if suffix == ".ipynb" or (text.lstrip().startswith("{") and '"cells"' in text):
         return parse_notebook(text, problems)
+    if suffix == ".json" or text.lstrip().startswith("{"):
+        return _sort_table(_parse_json(text), [], problems, problem_name)
+    if suffix == ".py":
+        cells = [{"cell_type": "code", "source": text}]
+        return parse_notebook(json.dumps({"cells": cells}), problems)
     if suffix in (".csv", ".tsv"):
         return parse_csv(text, problems, problem_name)
     if suffix == ".toml":
@@ -262,6 +279,26 @@ def _parse_toml(
     table, errors = parse_answer_toml(normalize_text(text))
     if not table:
         raise UserError("; ".join(errors) or "the file is empty")
+    return _sort_table(table, errors, problems, problem_name)
+
+
+def _parse_json(text: str) -> dict[str, Any]:
+    try:
+        table = json.loads(normalize_text(text))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"not JSON: {error!s:.80}") from None
+    if not isinstance(table, dict):
+        raise UserError("expected a JSON object with the problems or steps by name")
+    return table
+
+
+def _sort_table(
+    table: dict[str, Any],
+    errors: list[str],
+    problems: Sequence[SheetProblem],
+    problem_name: str | None,
+) -> FileAnswers:
+    """Return the answers of a table by problem: one for each, or those of a file's problem."""
     names = [problem.name for problem in problems]
     if problem_name is None or any(find_problem_name(key, names) for key in table):
         tables, unknown = split_by_problem(table, problems)

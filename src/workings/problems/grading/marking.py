@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from workings.errors import UserError
+from workings.languages import gettext, localize_number
 from workings.problems.check import Report, WrongCell, check_problem
 from workings.problems.grading.findings import FINDING_COLUMNS, mark_finding
 from workings.problems.grading.policy import Policy
@@ -79,7 +80,14 @@ class ProblemMark:
         row, column = first.cell
         title = format_step_title(self.report.problem.get_step(first.key), self.report.problem)
         expected = format_decimal(first.judged_value, first.distinguishing_decimals(4))
-        return f"{title}, row {row + 1}, column {column + 1}: {first.claimed}, not {expected}"
+        return gettext(
+            "{step}, row {row}, column {column}: {claimed}, not {expected}",
+            step=title,
+            row=row + 1,
+            column=column + 1,
+            claimed=first.claimed,
+            expected=localize_number(expected),
+        )
 
     def list_causes(self) -> list[str]:
         """Return the names of the mistakes that explain the first wrong number."""
@@ -92,7 +100,7 @@ def mark_problem(problem: SheetProblem, answer: Mapping[str, Any], policy: Polic
     mark = ProblemMark(problem, dict.fromkeys(problem.points, 0.0))
     content = answer.get(problem.answer_table)
     if not content:
-        mark.notes.append(f"no [{problem.answer_table}]")
+        mark.notes.append(gettext("no [{table}]", table=problem.answer_table))
     elif problem.planted_report is not None:
         shares = mark_finding(problem.planted_report, content)
         mark.points = {part: shares[part] * problem.points[part] for part in FINDING_COLUMNS}
@@ -107,8 +115,7 @@ def _mark_claim(mark: ProblemMark, claim: Any, policy: Policy) -> None:
     Steps that are not asked earn nothing, but numbers may follow from them.
     """
     problem = mark.problem
-    claim, notes = _drop_unreadable_steps(problem, claim)
-    answer = Problem(**{**problem.table, "claim": claim})
+    answer, notes = _read_claimed_steps(problem, claim)
     report, coarse = _check_precise_claims(problem, answer, policy.fewer_decimals)
     mark.report = report
     work = AnswerWork(report, _get_values(answer), problem.information)
@@ -126,12 +133,17 @@ def _mark_claim(mark: ProblemMark, claim: Any, policy: Policy) -> None:
     missing = [k for k in problem.points if _is_missing(report, k) and k not in coarse_keys]
     mark.penalty = policy.missing_penalty * len(missing)
     if missing:
-        notes.append(f"left out: {', '.join(missing)}")
+        notes.append(gettext("left out: {steps}", steps=", ".join(missing)))
     if coarse:
-        cells = [f"{key} row {row} column {column}" for key, row, column in coarse]
-        shown_cells = ", ".join(cells[:_MAX_NAMED_CELLS])
-        more = f" and {len(cells) - _MAX_NAMED_CELLS} more" * (len(cells) > _MAX_NAMED_CELLS)
-        notes.append(f"too few decimals, not counted: {shown_cells}{more}")
+        cells = [
+            gettext("{step} row {row} column {column}", step=key, row=row, column=column)
+            for key, row, column in coarse
+        ]
+        text = ", ".join(cells[:_MAX_NAMED_CELLS])
+        if len(cells) > _MAX_NAMED_CELLS:
+            count = len(cells) - _MAX_NAMED_CELLS
+            text = gettext("{names} and {count} more", names=text, count=count)
+        notes.append(gettext("too few decimals, not counted: {cells}", cells=text))
     mark.notes += notes
 
 
@@ -139,10 +151,14 @@ def _is_missing(report: Report, key: str) -> bool:
     return not any(c.step.key == key and c.verdict != "blank" for c in report.steps)
 
 
-def _drop_unreadable_steps(problem: SheetProblem, claim: Any) -> tuple[Any, list[str]]:
-    """Remove steps that cannot be read, so that the others still count; return notes on them."""
+def _read_claimed_steps(sheet_problem: SheetProblem, claim: Any) -> tuple[Problem, list[str]]:
+    """Return the problem with what can be read of a claim, and notes on steps that cannot."""
+
+    def read(claim: Any) -> Problem:
+        return Problem(**{**sheet_problem.table, "claim": claim})
+
     try:
-        Problem(**{**problem.table, "claim": claim})
+        return read(claim), []
     except UserError as error:
         if not isinstance(claim, Mapping):
             raise
@@ -150,15 +166,14 @@ def _drop_unreadable_steps(problem: SheetProblem, claim: Any) -> tuple[Any, list
         notes = []
         for path, value in iterate_leaves(claim):
             try:
-                Problem(**{**problem.table, "claim": set_nested({}, path, value)})
+                read(set_nested({}, path, value))
             except UserError as step_error:
-                notes.append(f"not counted: {step_error}")
+                notes.append(gettext("not counted: {reason}", reason=step_error))
             else:
                 set_nested(readable, path, value)
         if not readable:
             raise UserError(str(error)) from None
-        return readable, notes
-    return claim, []
+        return read(readable), notes
 
 
 def iterate_leaves(

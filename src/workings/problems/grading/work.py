@@ -58,12 +58,13 @@ def list_unrelated_solutions(table: Mapping[str, Any], others: Iterable[Problem]
 
 
 def _list_shuffles(problem: Problem, table: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield problems whose given matrices have the same numbers in other cells."""
+    """Yield problems with the givens' numbers in other cells, or their words in other places."""
     rng = Random("unrelated problems")  # noqa: S311
     given = table.get("given", {})
-    matrices = [name for name in given if name in problem.kind.matrices]
+    names = [name for name in given if name in problem.kind.matrices]
+    names += [name for name, value in given.items() if isinstance(value, str)]
     for k in range(_NUM_SHUFFLES):
-        shuffled = {name: _shuffle(given[name], rng) for name in matrices}
+        shuffled = {name: _shuffle(given[name], rng) for name in names}
         base = {"base": float(given["base"]) * (10.0 if k % 2 else 0.1)} if "base" in given else {}
         if not shuffled and not base:
             return
@@ -76,7 +77,10 @@ def _list_shuffles(problem: Problem, table: Mapping[str, Any]) -> Iterator[Probl
 
 
 def _shuffle(matrix: Any, rng: Random) -> Any:
-    """Return a matrix (a list of rows, or one row) with its cells in another order."""
+    """Return a matrix (a list of rows, or one row) or a text with its parts in another order."""
+    if isinstance(matrix, str):
+        words = matrix.split(" ")
+        return " ".join(rng.sample(words, len(words)))
     if not isinstance(matrix, list):
         return matrix
     is_flat = not any(isinstance(row, list) for row in matrix)

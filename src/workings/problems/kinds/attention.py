@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Collection
+from dataclasses import replace
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.kinds.rotation import Rotation
 from workings.problems.kinds.softmax import EXPONENTIALS_OPTION, build_weight_steps
@@ -18,7 +20,7 @@ from workings.problems.ops import (
     Op,
     Scaling,
 )
-from workings.problems.options import Option, make_choice, make_count, make_number
+from workings.problems.options import make_choice, make_count, make_number
 
 ATTENTION_MATRICES = {
     "X": ("n", "d"),
@@ -159,7 +161,9 @@ def _list_group_mistakes(
         return ()
     block = (head - 1) % count
     wrong = ColumnSlice(key, part * block, part * (block + 1))
-    return (("heads-grouped-in-turn", wrong, "gave adjacent heads different groups of keys"),)
+    return (
+        ("heads-grouped-in-turn", wrong, gettext("gave adjacent heads different groups of keys")),
+    )
 
 
 def _build_rotations(setting: Setting, prefix: str, heads: Collection[int | None]) -> list[Step]:
@@ -258,7 +262,7 @@ ATTENTION = Kind(
     options={
         "exponentials": EXPONENTIALS_OPTION,
         "kv_heads": make_count(None),
-        "rope": Option(None, make_choice("adjacent", "halves").parse),
+        "rope": replace(make_choice("adjacent", "halves"), default=None),
         "base": make_number(10_000.0, 1.0),
     },
     per_head={name: "columns" if name != "W_O" else "rows" for name in PROJECTION_NAMES[:-1]},

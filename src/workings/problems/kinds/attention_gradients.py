@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from workings.languages import gettext
 from workings.problems.elementwise import AxisSum, make_difference, make_factors, make_product
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds.attention import (
@@ -58,12 +59,12 @@ def _build_softmax_gradient_steps() -> list[Step]:
                 (
                     "summed-over-wrong-axis",
                     replace(total, is_transposed=True),
-                    "summed over the queries, not over the keys",
+                    gettext("summed over the queries, not over the keys"),
                 ),
                 (
                     "weights-forgotten",
                     replace(total, factors=make_factors("dweights")),
-                    "summed the gradients without the weights",
+                    gettext("summed the gradients without the weights"),
                 ),
             ),
         ),
@@ -72,21 +73,21 @@ def _build_softmax_gradient_steps() -> list[Step]:
             SoftmaxGradient("weights", "dweights", "weighted_sum"),
             column_axis="context",
             mistakes=(
-                ("jacobian-forgotten", Copy("dweights"), "left out the softmax"),
+                ("jacobian-forgotten", Copy("dweights"), gettext("left out the softmax")),
                 (
                     "row-sum-not-subtracted",
                     make_product("weights", "dweights"),
-                    "did not subtract the weighted sum",
+                    gettext("did not subtract the weighted sum"),
                 ),
                 (
                     "off-diagonal-forgotten",
                     make_product("dweights", ("weights", "slope of sigmoid")),
-                    "used the diagonal of the Jacobian only: a (1 − a)",
+                    gettext("used the diagonal of the Jacobian only: a (1 − a)"),
                 ),
                 (
                     "weights-forgotten",
                     make_difference("dweights", "weighted_sum"),
-                    "subtracted the sum, but did not multiply by the weights",
+                    gettext("subtracted the sum, but did not multiply by the weights"),
                 ),
             ),
         ),
@@ -99,16 +100,26 @@ def _build_score_gradient_step(sizes: Sizes, setting: Setting) -> Step:
         return Step("dscores", Copy("dscaled"), column_axis="context", is_shown=False)
     right = Scaling("dscaled", divisor, radicand)
     mistakes: list[MistakeOption] = [
-        ("not-scaled", Copy("dscaled"), f"did not divide by {divisor:.4g}"),
+        (
+            "not-scaled",
+            Copy("dscaled"),
+            gettext("did not divide by {divisor:.4g}", divisor=divisor),
+        ),
         (
             "multiplied-by-scale",
             replace(right, multiplies=True),
-            f"multiplied by {divisor:.4g}, not divided",
+            gettext("multiplied by {divisor:.4g}, not divided", divisor=divisor),
         ),
     ]
     if radicand is not None:
         by_width = Scaling("dscaled", radicand)
-        mistakes.append(("scaled-by-d_k", by_width, f"divided by {radicand:g}, not by its root"))
+        mistakes.append(
+            (
+                "scaled-by-d_k",
+                by_width,
+                gettext("divided by {radicand:g}, not by its root", radicand=radicand),
+            )
+        )
     return Step("dscores", right, column_axis="context", mistakes=tuple(mistakes))
 
 
@@ -122,14 +133,14 @@ def _build_product_gradient_steps() -> list[Step]:
                 (
                     "jacobian-transposed",
                     Linear((("dscoresᵀ", "K"),)),
-                    "used the transpose of dscores",
+                    gettext("used the transpose of dscores"),
                 ),
                 (
                     "queries-and-keys-swapped",
                     Linear((("dscores", "Q"),)),
-                    "multiplied by Q, not by K",
+                    gettext("multiplied by Q, not by K"),
                 ),
-                ("not-scaled", Linear((("dscaled", "K"),)), "used dscaled, not dscores"),
+                ("not-scaled", Linear((("dscaled", "K"),)), gettext("used dscaled, not dscores")),
             ),
         ),
         Step(
@@ -137,13 +148,17 @@ def _build_product_gradient_steps() -> list[Step]:
             Linear((("dscoresᵀ", "Q"),)),
             row_axis="context",
             mistakes=(
-                ("jacobian-transposed", Linear((("dscores", "Q"),)), "used dscores, not dscoresᵀ"),
+                (
+                    "jacobian-transposed",
+                    Linear((("dscores", "Q"),)),
+                    gettext("used dscores, not dscoresᵀ"),
+                ),
                 (
                     "queries-and-keys-swapped",
                     Linear((("dscoresᵀ", "K"),)),
-                    "multiplied by K, not by Q",
+                    gettext("multiplied by K, not by Q"),
                 ),
-                ("not-scaled", Linear((("dscaledᵀ", "Q"),)), "used dscaled, not dscores"),
+                ("not-scaled", Linear((("dscaledᵀ", "Q"),)), gettext("used dscaled, not dscores")),
             ),
         ),
     ]
@@ -179,12 +194,12 @@ def _build_output_gradient_steps(sizes: Sizes) -> list[Step]:
                 (
                     "jacobian-transposed",
                     Linear((("weights", "dmixed"),)),
-                    "multiplied by the weights, not by their transpose",
+                    gettext("multiplied by the weights, not by their transpose"),
                 ),
                 (
                     "scores-for-weights",
                     Linear((("maskedᵀ", "dmixed"),)),
-                    "multiplied by the scores, not by the weights",
+                    gettext("multiplied by the scores, not by the weights"),
                 ),
             ),
         ),
@@ -193,13 +208,21 @@ def _build_output_gradient_steps(sizes: Sizes) -> list[Step]:
             Linear((("dmixed", "Vᵀ"),)),
             column_axis="context",
             mistakes=(
-                ("jacobian-transposed", Linear((("dmixed", "V"),)), "multiplied by V, not by Vᵀ"),
+                (
+                    "jacobian-transposed",
+                    Linear((("dmixed", "V"),)),
+                    gettext("multiplied by V, not by Vᵀ"),
+                ),
                 (
                     "gradient-transposed",
                     Linear((("V", "dmixedᵀ"),)),
-                    "computed the transpose: V dmixedᵀ",
+                    gettext("computed the transpose: V dmixedᵀ"),
                 ),
-                ("keys-used-as-values", Linear((("dmixed", "Kᵀ"),)), "multiplied by Kᵀ, not by Vᵀ"),
+                (
+                    "keys-used-as-values",
+                    Linear((("dmixed", "Kᵀ"),)),
+                    gettext("multiplied by Kᵀ, not by Vᵀ"),
+                ),
             ),
         ),
     ]
@@ -217,7 +240,13 @@ def _build_projection_gradient_steps(sizes: Sizes) -> list[Step]:
             if context != "X":
                 other = "X" if source == "context" else "context"
                 wrong = Linear(((f"{other}ᵀ", f"d{name}"),))
-                mistakes += (("context-mixed-up", wrong, f"took {other}, not {source}"),)
+                mistakes += (
+                    (
+                        "context-mixed-up",
+                        wrong,
+                        gettext("took {other}, not {source}", other=other, source=source),
+                    ),
+                )
             op = Linear(((f"{source}ᵀ", f"d{name}"),))
             steps.append(Step(f"dW_{name}", op, row_axis="", mistakes=mistakes))
     for source in dict.fromkeys(sources.values()):
@@ -234,16 +263,30 @@ def _build_input_gradient_step(sizes: Sizes, source: str, names: list[str], row_
     )
     transposed = tuple((key, weight.removesuffix("ᵀ")) for key, weight in pairs)
     mistakes: list[MistakeOption] = [
-        ("jacobian-transposed", Linear(transposed), "multiplied by the weights, not transposed")
+        (
+            "jacobian-transposed",
+            Linear(transposed),
+            gettext("multiplied by the weights, not transposed"),
+        )
     ]
     for k, name in enumerate(names):
         if len(names) > 1:
             rest = Linear((*pairs[:k], *pairs[k + 1 :]))
-            mistakes.append(("path-forgotten", rest, f"left out the path through {name}"))
+            mistakes.append(
+                ("path-forgotten", rest, gettext("left out the path through {name}", name=name))
+            )
             alone = Linear((pairs[k],))
-            mistakes.append(("path-forgotten", alone, f"took only the path through {name}"))
+            mistakes.append(
+                ("path-forgotten", alone, gettext("took only the path through {name}", name=name))
+            )
         one = Linear((*pairs[:k], transposed[k], *pairs[k + 1 :]))
-        mistakes.append(("jacobian-transposed", one, f"multiplied by W_{name}, not by W_{name}ᵀ"))
+        mistakes.append(
+            (
+                "jacobian-transposed",
+                one,
+                gettext("multiplied by W_{name}, not by W_{name}ᵀ", name=name),
+            )
+        )
     return Step(f"d{source}", Linear(pairs), row_axis=row_axis, mistakes=tuple(mistakes))
 
 

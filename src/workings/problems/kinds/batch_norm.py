@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds.affine import ElementwiseAffine, take_root
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
@@ -46,8 +47,12 @@ class BatchMean(UnaryOp):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         across = replace(self, over_features=True)
-        yield "normalized-over-features", across, "averaged each example, not each feature"
-        yield "not-divided", _Multiple(self, problem.sizes["n"]), "added up and did not divide"
+        yield "normalized-over-features", across, gettext("averaged each example, not each feature")
+        yield (
+            "not-divided",
+            _Multiple(self, problem.sizes["n"]),
+            gettext("added up and did not divide"),
+        )
 
 
 @dataclass(frozen=True)
@@ -89,11 +94,13 @@ class BatchVariance(Op):
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         count = problem.sizes["n"]
         if count > 1:
-            description = f"divided by {count - 1}, not by {count}"
+            description = gettext(
+                "divided by {count}, not by {count_2}", count=count - 1, count_2=count
+            )
             yield "variance-over-n-minus-1", replace(self, degrees=1), description
         deviation = replace(self, rooted=True)
-        yield "deviation-for-variance", deviation, "took the root: the standard deviation"
-        yield "not-divided", _Multiple(self, count), "added up and did not divide"
+        yield "deviation-for-variance", deviation, gettext("took the root: the standard deviation")
+        yield "not-divided", _Multiple(self, count), gettext("added up and did not divide")
 
 
 @dataclass(frozen=True)
@@ -153,12 +160,28 @@ class RunningAverage(Op):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         swapped = replace(self, momentum=1 - self.momentum)
-        yield "momentum-swapped", swapped, f"kept {self.momentum:.4g} of the old value"
-        yield "running-moment-replaced", Copy(self.new), "took the moment of this batch alone"
-        yield "running-moment-not-updated", Copy(self.old), "left the running moment as it was"
+        yield (
+            "momentum-swapped",
+            swapped,
+            gettext("kept {momentum:.4g} of the old value", momentum=self.momentum),
+        )
+        yield (
+            "running-moment-replaced",
+            Copy(self.new),
+            gettext("took the moment of this batch alone"),
+        )
+        yield (
+            "running-moment-not-updated",
+            Copy(self.old),
+            gettext("left the running moment as it was"),
+        )
         if self.scale != 1:
             biased = replace(self, scale=1.0)
-            yield "running-variance-with-n", biased, "used the variance divided by n, not by n − 1"
+            yield (
+                "running-variance-with-n",
+                biased,
+                gettext("used the variance divided by n, not by n − 1"),
+            )
 
 
 @dataclass(frozen=True)
@@ -178,14 +201,18 @@ class BatchStandardization(Standardization):
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         if self.eps:
             outside = replace(self, eps_outside=True)
-            yield "eps-outside-root", outside, "added ε after the root"
+            yield "eps-outside-root", outside, gettext("added ε after the root")
         batch, running = ("mean", "variance"), ("running_mean", "running_variance")
         if self.mean == "running_mean":
             moments = BatchMoments(self.x, self.eps)
-            yield "batch-moments-in-evaluation", moments, "normalized with the moments of the batch"
+            yield (
+                "batch-moments-in-evaluation",
+                moments,
+                gettext("normalized with the moments of the batch"),
+            )
         elif set(running) <= set(problem.given):
             wrong = replace(self, mean=running[0], variance=running[1])
-            description = "normalized with the running moments"
+            description = gettext("normalized with the running moments")
             yield "running-moments-in-training", wrong, description
         else:
             assert self.mean == batch[0]

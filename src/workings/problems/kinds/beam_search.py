@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.intervals import Bools, Floats, IntervalMatrix
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.kinds.decoding import (
@@ -124,7 +125,7 @@ class Extension(Op):
         return IntervalMatrix(mid, lo, hi, tainted)
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
-        new = n.apply("P", n.word("token | hypothesis"))
+        new = n.apply("P", n.word(gettext("token | hypothesis")))
         new = n.apply("ln", new) if self.in_logs else new
         if self.time == 1:
             return new
@@ -151,22 +152,30 @@ class Extension(Op):
         if self.in_logs:
             for base in ("2", "10"):
                 wrong = replace(self, base=base)
-                yield "wrong-logarithm", wrong, f"took the logarithm to base {base}"
+                yield (
+                    "wrong-logarithm",
+                    wrong,
+                    gettext("took the logarithm to base {base}", base=base),
+                )
         if self.time == 1:
             return
         forgotten = replace(self, rule="forgotten")
-        yield "score-before-forgotten", forgotten, "scored the new token alone"
+        yield "score-before-forgotten", forgotten, gettext("scored the new token alone")
         other = replace(self, rule="other")
         if self.in_logs:
-            yield "logarithms-multiplied", other, "multiplied the logarithms"
+            yield "logarithms-multiplied", other, gettext("multiplied the logarithms")
         else:
-            yield "probabilities-added", other, "added the probabilities"
+            yield "probabilities-added", other, gettext("added the probabilities")
         if self.model == "P":
             wrong = replace(self, reversed_condition=True)
-            yield "conditional-reversed", wrong, "took P(before | token), not P(token | before)"
+            yield (
+                "conditional-reversed",
+                wrong,
+                gettext("took P(before | token), not P(token | before)"),
+            )
         if self.stop is not None:
             goes_on = replace(self, stop=None)
-            yield "went-on-after-stop", goes_on, "extended a hypothesis that had ended"
+            yield "went-on-after-stop", goes_on, gettext("extended a hypothesis that had ended")
 
 
 def _ends(matrix: IntervalMatrix) -> tuple[Floats, Floats, Floats]:
@@ -233,19 +242,23 @@ class BeamTokens(UnaryOp):
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:  # noqa: ARG002
         values = np.sort(env[self.x].mid.ravel())[::-1]
-        return n.apply("token", n.word(f"rank {i + 1}"), n.number(float(values[i])))
+        return n.apply("token", n.word(gettext("rank {i}", i=i + 1)), n.number(float(values[i])))
 
     def sources(self) -> tuple[str, ...]:
         return (self.x,) if self.time == 1 else (self.x, f"beams.{self.time - 1}")
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         smallest = replace(self, rule="smallest")
-        yield "smallest-chosen", smallest, "kept the hypotheses with the lowest scores"
+        yield "smallest-chosen", smallest, gettext("kept the hypotheses with the lowest scores")
         if self.time > 1 and self.count > 1:
             each = replace(self, rule="per-parent")
-            yield "best-of-each-hypothesis", each, "kept the best extension of each hypothesis"
+            yield (
+                "best-of-each-hypothesis",
+                each,
+                gettext("kept the best extension of each hypothesis"),
+            )
             first = replace(self, rule="first-parent")
-            yield "only-best-extended", first, "extended the best hypothesis only"
+            yield "only-best-extended", first, gettext("extended the best hypothesis only")
 
 
 def _find_possible(scores: IntervalMatrix, rank: int) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
@@ -364,14 +377,22 @@ class Penalized(UnaryOp):
         return (self.x, self.beams)
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "penalty-forgotten", Copy(self.x), "did not divide by the length penalty"
-        yield "penalty-multiplied", replace(self, multiplies=True), "multiplied by the penalty"
-        yield "off-by-one", replace(self, extra=-1), "counted one token too few"
-        yield "off-by-one", replace(self, extra=1), "counted one token too many"
+        yield "penalty-forgotten", Copy(self.x), gettext("did not divide by the length penalty")
+        yield (
+            "penalty-multiplied",
+            replace(self, multiplies=True),
+            gettext("multiplied by the penalty"),
+        )
+        yield "off-by-one", replace(self, extra=-1), gettext("counted one token too few")
+        yield "off-by-one", replace(self, extra=1), gettext("counted one token too many")
         other = "power" if self.form == "gnmt" else "gnmt"
-        yield "wrong-penalty", replace(self, form=other), "used another form of the length penalty"
+        yield (
+            "wrong-penalty",
+            replace(self, form=other),
+            gettext("used another form of the length penalty"),
+        )
         if self.alpha != 1:
-            yield "exponent-forgotten", replace(self, alpha=1.0), "left out the exponent α"
+            yield "exponent-forgotten", replace(self, alpha=1.0), gettext("left out the exponent α")
 
 
 @dataclass(frozen=True)
@@ -398,10 +419,10 @@ class BestSequence(UnaryOp):
         return (self.x, self.beams)
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "smallest-chosen", replace(self, smallest=True), "took the lowest score"
+        yield "smallest-chosen", replace(self, smallest=True), gettext("took the lowest score")
         if self.x == "penalized":
             totals = replace(self, x=self.beams.replace("beams", "totals"))
-            yield "penalty-forgotten", totals, "compared the scores without the penalty"
+            yield "penalty-forgotten", totals, gettext("compared the scores without the penalty")
 
 
 def _build_search_steps(sizes: Sizes, setting: Setting) -> list[Step]:

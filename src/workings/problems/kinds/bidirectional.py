@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from workings.languages import gettext
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.kinds.gated import (
     GRU,
@@ -36,14 +37,20 @@ class JointState(Concatenation):
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         forward, backward = self.parts
         swapped = replace(self, parts=(backward, forward))
-        yield "directions-swapped", swapped, "put the backward state first"
+        yield "directions-swapped", swapped, gettext("put the backward state first")
         if self.other_time != backward:
             unaligned = replace(self, parts=(forward, self.other_time))
-            description = "took the backward states in the order in which they are computed"
+            description = gettext(
+                "took the backward states in the order in which they are computed"
+            )
             yield "backward-not-realigned", unaligned, description
         for part, name in ((forward, "forward"), (backward, "backward")):
             twice = replace(self, parts=(part, part))
-            yield "direction-used-twice", twice, f"took the {name} state for both directions"
+            yield (
+                "direction-used-twice",
+                twice,
+                gettext("took the {name} state for both directions", name=name),
+            )
 
 
 def _make_builder(build_steps: Callable[..., list[Step]]) -> Callable[[Sizes, Setting], list[Step]]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.intervals import Bools, IntervalMatrix
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.notation import Notation
@@ -66,9 +67,13 @@ class Padding(UnaryOp):
         both = self.before + self.after
         for before, after, place in ((0, both, "after"), (both, 0, "before")):
             wrong = replace(self, before=before, after=after)
-            yield "padding-on-one-side", wrong, f"put all zeros {place} the sequence"
+            yield (
+                "padding-on-one-side",
+                wrong,
+                gettext("put all zeros {place} the sequence", place=place),
+            )
         edge = replace(self, repeats_edge=True)
-        yield "padding-repeats-edge", edge, "repeated the values at the ends, not zeros"
+        yield "padding-repeats-edge", edge, gettext("repeated the values at the ends, not zeros")
 
 
 @dataclass(frozen=True)
@@ -139,33 +144,37 @@ class Convolution(UnaryOp):
         return Terms(products)
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "kernel-flipped", replace(self, flipped=True), "flipped the kernel"
+        yield "kernel-flipped", replace(self, flipped=True), gettext("flipped the kernel")
         if self.stride > 1:
             forgotten = replace(self, stride=1)
-            yield "stride-forgotten", forgotten, f"moved the window by 1, not by {self.stride}"
+            yield (
+                "stride-forgotten",
+                forgotten,
+                gettext("moved the window by 1, not by {stride}", stride=self.stride),
+            )
         late = replace(self, offset=1)
-        yield "window-shifted", late, "started the first window at the second position"
+        yield "window-shifted", late, gettext("started the first window at the second position")
         num_channels = problem.exact_matrices[self.x].shape[1]
         if num_channels > 1:
             first = replace(self, channels=1)
-            yield "channels-not-summed", first, "used the first channel only"
+            yield "channels-not-summed", first, gettext("used the first channel only")
         if self.bias is not None:
-            yield "bias-forgotten", replace(self, bias=None), "left out the bias"
+            yield "bias-forgotten", replace(self, bias=None), gettext("left out the bias")
             if num_channels > 1:
                 repeated = replace(self, bias_count=num_channels)
-                yield "bias-for-each-channel", repeated, "added the bias once per channel"
+                yield "bias-for-each-channel", repeated, gettext("added the bias once per channel")
         if self.filters > 1:
             yield from self._list_filter_mistakes()
 
     def _list_filter_mistakes(self) -> Iterator[MistakeOption]:
         order = tuple(range(self.filters))
         rotated = replace(self, filter_order=(*order[1:], order[0]))
-        yield "wrong-filter", rotated, "used the filters in another order"
+        yield "wrong-filter", rotated, gettext("used the filters in another order")
         if self.filters > 2:
             backward = replace(self, filter_order=order[::-1])
-            yield "wrong-filter", backward, "used the filters in another order"
+            yield "wrong-filter", backward, gettext("used the filters in another order")
         first = replace(self, filter_order=(0,) * self.filters)
-        yield "wrong-filter", first, "used the first filter for all outputs"
+        yield "wrong-filter", first, gettext("used the first filter for all outputs")
 
 
 @dataclass(frozen=True)
@@ -214,22 +223,32 @@ class Pooling(UnaryOp):
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         names = {"max": ("mean-for-max", "mean"), "mean": ("max-for-mean", "max")}
         name, other = names[self.function]
-        yield name, replace(self, function=other), f"took the {other}, not the {self.function}"
+        yield (
+            name,
+            replace(self, function=other),
+            gettext("took the {other}, not the {function}", other=other, function=self.function),
+        )
         if self.function == "mean":
             total = replace(self, function="sum")
-            yield "sum-for-mean", total, f"did not divide by {self.size}"
+            yield "sum-for-mean", total, gettext("did not divide by {size}", size=self.size)
         else:
             least = replace(self, function="min")
-            yield "min-for-max", least, "took the smallest number"
+            yield "min-for-max", least, gettext("took the smallest number")
             magnitude = replace(self, function="magnitude")
-            yield "sign-ignored", magnitude, "took the number of the largest magnitude"
+            yield "sign-ignored", magnitude, gettext("took the number of the largest magnitude")
         if self.stride > 1 and self.num_windows > 1:
             overlapping = replace(self, stride=1)
-            description = f"moved the window by 1, not by {self.stride}"
+            description = gettext("moved the window by 1, not by {stride}", stride=self.stride)
             yield "stride-forgotten", overlapping, description
         if self.size > 1:
             short = replace(self, size=self.size - 1)
-            yield "window-too-short", short, f"pooled {self.size - 1} numbers, not {self.size}"
+            yield (
+                "window-too-short",
+                short,
+                gettext(
+                    "pooled {size} numbers, not {size_2}", size=self.size - 1, size_2=self.size
+                ),
+            )
 
 
 def _format_named(n: Notation, name: str, value: int) -> str:
@@ -266,7 +285,11 @@ def _build_conv1d_steps(sizes: Sizes, setting: Setting) -> list[Step]:
     kernel, length = sizes["fk"] // filters, sizes["n"]
     count = count_windows(length, kernel, stride, padding)
     if count == 0:
-        padded = f"{length} + 2·{padding} positions" if padding else f"{length} positions"
+        padded = (
+            gettext("{length} + 2·{padding} positions", length=length, padding=padding)
+            if padding
+            else gettext("{length} positions", length=length)
+        )
         raise UserError(f"the kernel has {kernel} positions, but X has {padded}")
     bias, axis = "b" if "b" in sizes else None, "tokens" if count == length else ""
     activation, pooling = options["activation"], options["pooling"]

@@ -6,6 +6,7 @@ Every given is a single number. Multiply-adds are those of one layer and one seq
 from collections.abc import Mapping
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.counts import MEBIBYTE, Alternative, Count, Factor, Product, Products, Ratio
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
@@ -46,9 +47,13 @@ def _build_cost_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: AR
     kernel, size = _key("kernel"), _key("bytes")
     pairs: Product = (n, n, d)
     score_mistakes: tuple[Alternative, ...] = (
-        ("length-not-squared", ((n, d),), "counted one key per query"),
-        ("width-for-length", ((n, d, d),), "squared d, not n"),
-        ("heads-counted-twice", ((heads, n, n, d),), "multiplied by the heads, which share d"),
+        ("length-not-squared", ((n, d),), gettext("counted one key per query")),
+        ("width-for-length", ((n, d, d),), gettext("squared d, not n")),
+        (
+            "heads-counted-twice",
+            ((heads, n, n, d),),
+            gettext("multiplied by the heads, which share d"),
+        ),
     )
     four, two = _number(4), _number(2)
     steps = [
@@ -57,18 +62,22 @@ def _build_cost_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: AR
         _step(
             "projections",
             ((four, n, d, d),),
-            ("output-projection-forgotten", ((_number(3), n, d, d),), "left out W_O"),
-            ("width-not-squared", ((four, n, d),), "did not square d"),
-            ("positions-not-counted", ((four, d, d),), "counted one token only"),
-            ("heads-counted-twice", ((heads, four, n, d, d),), "multiplied by the heads"),
+            ("output-projection-forgotten", ((_number(3), n, d, d),), gettext("left out W_O")),
+            ("width-not-squared", ((four, n, d),), gettext("did not square d")),
+            ("positions-not-counted", ((four, d, d),), gettext("counted one token only")),
+            ("heads-counted-twice", ((heads, four, n, d, d),), gettext("multiplied by the heads")),
         ),
         _step("attention", ((_key("scores"),), (_key("mixed"),), (_key("projections"),))),
         _step(
             "recurrence",
             ((two, n, d, d),),
-            ("input-product-forgotten", ((n, d, d),), "counted h W_hh only, without x W_xh"),
-            ("length-squared", ((two, n, n, d),), "squared n, not d"),
-            ("positions-not-counted", ((two, d, d),), "counted one time step only"),
+            (
+                "input-product-forgotten",
+                ((n, d, d),),
+                gettext("counted h W_hh only, without x W_xh"),
+            ),
+            ("length-squared", ((two, n, n, d),), gettext("squared n, not d")),
+            ("positions-not-counted", ((two, d, d),), gettext("counted one time step only")),
         ),
     ]
     if "kernel" in sizes:
@@ -76,8 +85,8 @@ def _build_cost_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: AR
             _step(
                 "convolution",
                 ((kernel, n, d, d),),
-                ("kernel-not-counted", ((n, d, d),), "left out the kernel"),
-                ("width-not-squared", ((kernel, n, d),), "did not square d"),
+                ("kernel-not-counted", ((n, d, d),), gettext("left out the kernel")),
+                ("width-not-squared", ((kernel, n, d),), gettext("did not square d")),
             )
         )
     weights: Product = (batch, heads, n, n)
@@ -88,28 +97,32 @@ def _build_cost_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: AR
         _step(
             "weights",
             (weights,),
-            ("heads-forgotten", ((batch, n, n),), "counted one head only"),
-            ("batch-forgotten", ((heads, n, n),), "counted one sequence only"),
+            ("heads-forgotten", ((batch, n, n),), gettext("counted one head only")),
+            ("batch-forgotten", ((heads, n, n),), gettext("counted one sequence only")),
             (
                 "width-counted",
                 ((batch, heads, n, n, d),),
-                "multiplied by d: a weight is one number",
+                gettext("multiplied by d: a weight is one number"),
             ),
-            ("length-not-squared", ((batch, heads, n),), "counted one key per query"),
+            ("length-not-squared", ((batch, heads, n),), gettext("counted one key per query")),
         ),
         _step(
             "states",
             (states,),
-            ("batch-forgotten", ((n, d),), "counted one sequence only"),
-            ("width-not-counted", ((batch, n),), "counted one number per state"),
-            ("heads-counted-twice", ((batch, heads, n, d),), "multiplied by the heads"),
+            ("batch-forgotten", ((n, d),), gettext("counted one sequence only")),
+            ("width-not-counted", ((batch, n),), gettext("counted one number per state")),
+            ("heads-counted-twice", ((batch, heads, n, d),), gettext("multiplied by the heads")),
         ),
         *(
             _step(
                 f"{name}_mb",
                 ((_key(name), size),),
-                ("bytes-forgotten", ((_key(name),),), "did not multiply by the bytes of a number"),
-                ("bits-for-bytes", ((_key(name), size, _number(8)),), "counted bits"),
+                (
+                    "bytes-forgotten",
+                    ((_key(name),),),
+                    gettext("did not multiply by the bytes of a number"),
+                ),
+                ("bits-for-bytes", ((_key(name), size, _number(8)),), gettext("counted bits")),
                 divisor=MEBIBYTE,
             )
             for name in ("weights", "states")
@@ -134,31 +147,45 @@ def _build_cache_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: A
     grouped: tuple[Alternative, ...] = ()
     if shared == "kv_heads":
         every = ((two, layers, _key("heads"), width),)
-        grouped = (("query-heads-cached", every, "counted every head, though keys are shared"),)
+        grouped = (
+            ("query-heads-cached", every, gettext("counted every head, though keys are shared")),
+        )
     per_token = _key("per_token")
     return [
         Step("head_width", Ratio("d", "heads"), row_axis=""),
         _step(
             "per_token",
             ((two, layers, heads, width),),
-            ("keys-only", ((layers, heads, width),), "counted keys or values, not both"),
-            ("heads-counted-twice", ((two, layers, heads, _key("d")),), "gave every head all of d"),
-            ("layers-forgotten", ((two, heads, width),), "counted one layer only"),
-            ("heads-forgotten", ((two, layers, width),), "counted one head only"),
+            ("keys-only", ((layers, heads, width),), gettext("counted keys or values, not both")),
+            (
+                "heads-counted-twice",
+                ((two, layers, heads, _key("d")),),
+                gettext("gave every head all of d"),
+            ),
+            ("layers-forgotten", ((two, heads, width),), gettext("counted one layer only")),
+            ("heads-forgotten", ((two, layers, width),), gettext("counted one head only")),
             *grouped,
         ),
         _step(
             "numbers",
             ((per_token, n, batch),),
-            ("batch-forgotten", ((per_token, n),), "counted one sequence only"),
-            ("positions-not-counted", ((per_token, batch),), "counted one token only"),
-            ("length-squared", ((per_token, n, n, batch),), "squared n: the cache is linear in it"),
+            ("batch-forgotten", ((per_token, n),), gettext("counted one sequence only")),
+            ("positions-not-counted", ((per_token, batch),), gettext("counted one token only")),
+            (
+                "length-squared",
+                ((per_token, n, n, batch),),
+                gettext("squared n: the cache is linear in it"),
+            ),
         ),
         _step(
             "megabytes",
             ((_key("numbers"), size),),
-            ("bytes-forgotten", ((_key("numbers"),),), "did not multiply by the bytes of a number"),
-            ("bits-for-bytes", ((_key("numbers"), size, _number(8)),), "counted bits"),
+            (
+                "bytes-forgotten",
+                ((_key("numbers"),),),
+                gettext("did not multiply by the bytes of a number"),
+            ),
+            ("bits-for-bytes", ((_key("numbers"), size, _number(8)),), gettext("counted bits")),
             divisor=MEBIBYTE,
         ),
     ]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from workings.languages import gettext
 from workings.problems.intervals import Bools
 from workings.problems.kinds.attention import build_attention_steps
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
@@ -56,12 +57,21 @@ def _add_source_mistakes(step: Step, x: str) -> Step:
     other = {x: "context", "context": x}
     op, name = step.op, "context-mixed-up"
     if isinstance(op, Copy) and op.x in other:
-        description = f"took {other[op.x]}, not {op.x}"
+        description = gettext("took {other}, not {x}", other=other[op.x], x=op.x)
         return replace(step, mistakes=((name, Copy(other[op.x]), description),))
     if isinstance(op, Linear) and op.pairs[0][0] in other:
         ((source, weight),) = op.pairs
         wrong = replace(op, pairs=((other[source], weight),))
-        return replace(step, mistakes=((name, wrong, f"took {other[source]}, not {source}"),))
+        return replace(
+            step,
+            mistakes=(
+                (
+                    name,
+                    wrong,
+                    gettext("took {other}, not {source}", other=other[source], source=source),
+                ),
+            ),
+        )
     return step
 
 

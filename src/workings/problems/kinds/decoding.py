@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.labels import read_label
@@ -117,9 +118,9 @@ class _Temperature(Scaling):
     """Logits divided by the temperature."""
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "temperature-forgotten", Copy(self.x), "did not divide by the temperature"
+        yield "temperature-forgotten", Copy(self.x), gettext("did not divide by the temperature")
         multiplied = replace(self, multiplies=True)
-        yield "multiplied-by-temperature", multiplied, "multiplied by the temperature"
+        yield "multiplied-by-temperature", multiplied, gettext("multiplied by the temperature")
 
 
 # -- the probability of a sentence -----------------------------------------------------------------
@@ -140,7 +141,7 @@ class PickedCells(Op):
         return IntervalMatrix(pick("mid"), pick("lo"), pick("hi"), tainted)
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
-        return n.apply("P", n.word("word | words before"))
+        return n.apply("P", n.word(gettext("word | words before")))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:  # noqa: ARG002
         before = self.words[j - 1] if j else ""
@@ -158,15 +159,23 @@ class PickedCells(Op):
                 for (key, i, j), is_square in zip(self.cells, square, strict=True)
             )
             wrong = replace(self, cells=reversed_cells)
-            yield "conditional-reversed", wrong, "took P(before | word), not P(word | before)"
+            yield (
+                "conditional-reversed",
+                wrong,
+                gettext("took P(before | word), not P(word | before)"),
+            )
             yield (
                 "own-prediction-fed",
                 replace(self, cells=self._feed_predictions(problem)),
-                "went on from the likeliest word, not from the word of the sentence",
+                gettext("went on from the likeliest word, not from the word of the sentence"),
             )
         if all(key == "table" for key, _, _ in self.cells):
             first = tuple((key, 0, j) for key, _, j in self.cells)
-            yield "first-row-used", replace(self, cells=first), "read every word in the first row"
+            yield (
+                "first-row-used",
+                replace(self, cells=first),
+                gettext("read every word in the first row"),
+            )
 
     def _feed_predictions(self, problem: "Problem") -> tuple[tuple[str, int, int], ...]:
         """Return the cells that are read if the model's own best words are fed back."""
@@ -203,8 +212,8 @@ class Logarithm(UnaryOp):
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         for base, name in _BASE_NAMES.items():
             if base != self.base:
-                yield "wrong-logarithm", replace(self, base=base), f"took {name}"
-        yield "logarithm-sign-lost", _Negative(self), "left out the minus sign"
+                yield "wrong-logarithm", replace(self, base=base), gettext("took {name}", name=name)
+        yield "logarithm-sign-lost", _Negative(self), gettext("left out the minus sign")
 
 
 @dataclass(frozen=True)
@@ -267,13 +276,17 @@ class RowTotal(UnaryOp):
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         if self.function == "product":
             total = replace(self, function="sum")
-            yield "sum-for-product", total, "added the probabilities"
+            yield "sum-for-product", total, gettext("added the probabilities")
         else:
-            yield "mean-for-sum", replace(self, function="mean"), "divided by the number of words"
+            yield (
+                "mean-for-sum",
+                replace(self, function="mean"),
+                gettext("divided by the number of words"),
+            )
             product = replace(self, function="product")
-            yield "logarithms-multiplied", product, "multiplied the logarithms"
-        yield "first-word-left-out", replace(self, first=1), "left out the first word"
-        yield "last-word-left-out", replace(self, last=1), "left out the last word"
+            yield "logarithms-multiplied", product, gettext("multiplied the logarithms")
+        yield "first-word-left-out", replace(self, first=1), gettext("left out the first word")
+        yield "last-word-left-out", replace(self, last=1), gettext("left out the last word")
 
 
 @dataclass(frozen=True)
@@ -306,18 +319,26 @@ class Perplexity(UnaryOp):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         if self.count > 1:
-            yield "not-averaged", replace(self, count=1), "did not divide by the number of words"
+            yield (
+                "not-averaged",
+                replace(self, count=1),
+                gettext("did not divide by the number of words"),
+            )
             fewer = replace(self, count=self.count - 1)
-            yield "off-by-one", fewer, f"divided by {self.count - 1} words"
+            yield "off-by-one", fewer, gettext("divided by {count} words", count=self.count - 1)
         yield (
             "off-by-one",
             replace(self, count=self.count + 1),
-            f"divided by {self.count + 1} words",
+            gettext("divided by {count} words", count=self.count + 1),
         )
-        yield "exponent-sign-lost", replace(self, sign=1), "left out the minus sign"
+        yield "exponent-sign-lost", replace(self, sign=1), gettext("left out the minus sign")
         for base in _BASES:
             if base != self.base:
-                yield "wrong-logarithm", replace(self, base=base), f"took powers of {base}"
+                yield (
+                    "wrong-logarithm",
+                    replace(self, base=base),
+                    gettext("took powers of {base}", base=base),
+                )
 
 
 def find_tokens(where: str, words: tuple[str, ...], labels: tuple[str, ...]) -> list[int]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.kinds.outputs import OUTPUT_MATRICES, OUTPUT_OPTIONS, build_output_steps
@@ -67,19 +68,23 @@ class DecoderSum(Linear):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         without = replace(self, pairs=self.pairs[1:])
-        yield "input-forgotten", without, "left out the decoder's input"
+        yield "input-forgotten", without, gettext("left out the decoder's input")
         *others, (context, weight) = self.pairs
         if not weight.endswith("W_cs"):
             return
         left_out = replace(self, pairs=tuple(others))
-        yield "context-forgotten", left_out, "left out the context c"
+        yield "context-forgotten", left_out, gettext("left out the context c")
         first = replace(self, pairs=(*others, (self.first_state, weight)))
         if context.startswith("encoder."):
-            yield "first-state-for-last", first, "took the encoder's first state as the context"
+            yield (
+                "first-state-for-last",
+                first,
+                gettext("took the encoder's first state as the context"),
+            )
         elif (step.part_index or 1) > 1:
             name, _, time = context.rpartition(".")
             older = replace(self, pairs=(*others, (f"{name}.{int(time) - 1}", weight)))
-            yield "old-context-used", older, "took the context of the time before"
+            yield "old-context-used", older, gettext("took the context of the time before")
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,7 @@ class InitialState(Linear):
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         ((_, weight),) = self.pairs
         first = replace(self, pairs=((self.first_state, weight),))
-        yield "first-state-for-last", first, "started from the encoder's first state"
+        yield "first-state-for-last", first, gettext("started from the encoder's first state")
 
 
 def _build_steps(sizes: Sizes, setting: Setting) -> list[Step]:
@@ -133,7 +138,7 @@ def _build_initial_state(sizes: Sizes, states: tuple[str, ...]) -> Step:
             " decoder.W_init the decoder starts from it"
         )
     first = Copy(states[0])
-    mistake = ("first-state-for-last", first, "started from the encoder's first state")
+    mistake = ("first-state-for-last", first, gettext("started from the encoder's first state"))
     return Step("decoder.s0", Copy(states[-1]), row_axis="", mistakes=(mistake,))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from workings.errors import UserError, safe_repr
+from workings.languages import gettext, gettext_noop
 from workings.problems.intervals import IntervalMatrix, interpolate
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.kinds.recurrence import (
@@ -169,12 +170,20 @@ class JointInput(Concatenation):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         swapped = replace(self, parts=self.parts[::-1])
-        yield "concatenated-in-wrong-order", swapped, "put the state and the input in other order"
+        yield (
+            "concatenated-in-wrong-order",
+            swapped,
+            gettext("put the state and the input in other order"),
+        )
         for k, part in enumerate(self.parts):
             for older in list_older_states(part):
                 parts = (*self.parts[:k], older, *self.parts[k + 1 :])
                 wrong = replace(self, parts=parts)
-                yield "state-not-updated", wrong, f"used {describe_state(older, step)}"
+                yield (
+                    "state-not-updated",
+                    wrong,
+                    gettext("used {state}", state=describe_state(older, step)),
+                )
 
 
 class _GateBuilder:
@@ -243,10 +252,10 @@ class CellUpdate(SumOfProducts):
                 _describe_gates(forget, write, output),
             )
         without = replace(self, pairs=self.pairs[1:])
-        yield "recurrence-forgotten", without, "left out the previous cell"
+        yield "recurrence-forgotten", without, gettext("left out the previous cell")
         for older in list_older_states(before):
             wrong = replace(self, pairs=((gate, older), self.pairs[1]))
-            yield "old-cell-used", wrong, f"used {describe_state(older, step)}"
+            yield "old-cell-used", wrong, gettext("used {state}", state=describe_state(older, step))
 
 
 @dataclass(frozen=True)
@@ -260,32 +269,38 @@ class CellOutput(SumOfProducts):
         ((gate, inside),) = self.pairs
         for other in "fi":
             swapped = replace(self, pairs=((find_sibling(gate, other), inside),))
-            yield "gates-swapped", swapped, f"used {other} as the output gate"
+            yield "gates-swapped", swapped, gettext("used {other} as the output gate", other=other)
             for order in _GATE_ORDERS:
                 if order[2] == other:  # together with the same order in the step before
                     yield "gates-swapped", swapped, _describe_gates(*order)
         squashed = replace(self, pairs=((gate, self.new_cell),), function="none")
-        yield "cell-not-squashed", squashed, "left out tanh: multiplied by the cell itself"
+        yield "cell-not-squashed", squashed, gettext("left out tanh: multiplied by the cell itself")
         if self.function == "none":  # tanh(c) is a step of its own
             return
         for function in _FUNCTIONS:
             if function != self.function:
-                description = f"used {function}, not {self.function}"
+                description = gettext(
+                    "used {function}, not {function_2}", function=function, function_2=self.function
+                )
                 yield "wrong-activation", replace(self, function=function), description
         yield (
             "old-cell-used",
             replace(self, pairs=((gate, self.old_cell),)),
-            "used the previous c, not the new one",
+            gettext("used the previous c, not the new one"),
         )
         for older in list_older_states(self.old_cell):
-            description = f"used {describe_state(older, step)}"
+            description = gettext("used {state}", state=describe_state(older, step))
             yield "old-cell-used", replace(self, pairs=((gate, older),)), description
 
 
 def _describe_gates(forget: str, write: str, output: str) -> str:
     gates = (("forget", forget, "f"), ("input", write, "i"), ("output", output, "o"))
-    parts = [f"{used} as the {name} gate" for name, used, own in gates if used != own]
-    return f"used {', '.join(parts)}"
+    parts = [
+        gettext("{used} as the {name} gate", used=used, name=name)
+        for name, used, own in gates
+        if used != own
+    ]
+    return gettext("used {parts}", parts=", ".join(parts))
 
 
 def build_lstm_steps(
@@ -321,12 +336,16 @@ class ResetState(SumOfProducts):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         ((gate, state),) = self.pairs
-        yield "reset-forgotten", Copy(state), "did not multiply the state by r"
+        yield "reset-forgotten", Copy(state), gettext("did not multiply the state by r")
         swapped = replace(self, pairs=((find_sibling(gate, "z"), state),))
-        yield "gates-swapped", swapped, "used z as the reset gate"
+        yield "gates-swapped", swapped, gettext("used z as the reset gate")
         for older in list_older_states(state):
             wrong = replace(self, pairs=((gate, older),))
-            yield "state-not-updated", wrong, f"used {describe_state(older, step)}"
+            yield (
+                "state-not-updated",
+                wrong,
+                gettext("used {state}", state=describe_state(older, step)),
+            )
 
 
 @dataclass(frozen=True)
@@ -363,17 +382,21 @@ class Candidate(Linear):
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         is_after = bool(self.products)
         without = replace(self, pairs=self.pairs[:1], products=())
-        yield "recurrence-forgotten", without, "left out the previous state"
+        yield "recurrence-forgotten", without, gettext("left out the previous state")
         if is_after:
             ((gate, recurrent),) = self.products
             identity = f"I.{problem.exact_matrices[recurrent].shape[1]}"
             plain = replace(self, pairs=(*self.pairs, (recurrent, identity)), products=())
-            yield "reset-forgotten", plain, "did not multiply by r"
+            yield "reset-forgotten", plain, gettext("did not multiply by r")
             swapped = replace(self, products=((find_sibling(gate, "z"), recurrent),))
-            yield "gates-swapped", swapped, "used z as the reset gate"
+            yield "gates-swapped", swapped, gettext("used z as the reset gate")
         misplaced = MisplacedReset(self, self.gate, self.state, self.weight, not is_after)
-        place = "before, not after" if is_after else "after, not before"
-        yield "reset-in-wrong-place", misplaced, f"multiplied by r {place} the product with U"
+        place = gettext("before, not after") if is_after else gettext("after, not before")
+        yield (
+            "reset-in-wrong-place",
+            misplaced,
+            gettext("multiplied by r {place} the product with U", place=place),
+        )
 
 
 @dataclass(frozen=True)
@@ -416,18 +439,22 @@ class Interpolation(Op):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         inverted = replace(self, keeps=not self.keeps)
-        yield "update-gate-inverted", inverted, "exchanged z and 1 − z"
+        yield "update-gate-inverted", inverted, gettext("exchanged z and 1 − z")
         both = SumOfProducts(((self.gate, self.old), (self.gate, self.new)))
-        yield "complement-forgotten", both, "used z for both parts, not z and 1 − z"
+        yield "complement-forgotten", both, gettext("used z for both parts, not z and 1 − z")
         without = replace(self, leaves_out_old=True)
-        yield "recurrence-forgotten", without, "left out the previous state"
+        yield "recurrence-forgotten", without, gettext("left out the previous state")
         without = replace(self, leaves_out_new=True)
-        yield "candidate-forgotten", without, "left out the candidate n"
+        yield "candidate-forgotten", without, gettext("left out the candidate n")
         swapped = replace(self, gate=find_sibling(self.gate, "r"))
-        yield "gates-swapped", swapped, "used r as the update gate"
+        yield "gates-swapped", swapped, gettext("used r as the update gate")
         for older in list_older_states(self.old):
             wrong = replace(self, old=older)
-            yield "state-not-updated", wrong, f"used {describe_state(older, step)}"
+            yield (
+                "state-not-updated",
+                wrong,
+                gettext("used {state}", state=describe_state(older, step)),
+            )
 
 
 def build_gru_steps(
@@ -514,7 +541,12 @@ def _make_gate_order(gates: Collection[str], *alternatives: str) -> Option:
 
     # A single wrong gate is another mistake: in another order, at least two differ.
     options = (
-        Alternative(order, f"the gates are side by side as {order}", tuple(gates), min_steps=2)
+        Alternative(
+            order,
+            gettext("the gates are side by side as {order}", order=order),
+            tuple(gates),
+            min_steps=2,
+        )
         for order in alternatives
     )
     return Option(None, parse, alternatives=tuple(options))
@@ -538,7 +570,9 @@ def _make_gate_labels(
 _JOINT_INPUT = make_convention(
     "h,x",
     "x,h",
-    alternatives=(Alternative("x,h", "the weights multiply [x, h]", ("input", *"ifgozrn")),),
+    alternatives=(
+        Alternative("x,h", gettext_noop("the weights multiply [x, h]"), ("input", *"ifgozrn")),
+    ),
 )
 _GATE_OPTIONS = {"concat": _JOINT_INPUT, "preactivations": make_flag()}
 
@@ -567,14 +601,18 @@ GRU = Kind(
             "before",
             "after",
             alternatives=(
-                Alternative("after", "the reset gate multiplies h U_n", ("n", "h", "sum_n")),
+                Alternative(
+                    "after", gettext_noop("the reset gate multiplies h U_n"), ("n", "h", "sum_n")
+                ),
             ),
         ),
         "update": make_convention(
             "candidate",
             "state",
             alternatives=(
-                Alternative("state", "the update gate multiplies the previous state", ("h",)),
+                Alternative(
+                    "state", gettext_noop("the update gate multiplies the previous state"), ("h",)
+                ),
             ),
         ),
         "gates": _make_gate_order(GRU_GATES, "rzn"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.kinds.layers import Angles, PositionEncoding
@@ -60,9 +61,17 @@ class EmbeddingLookup(Op):
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         for shift, start in ((1, "0"), (-1, "2")):
             shifted = replace(self, shift=shift)
-            yield "ids-off-by-one", shifted, f"counted the rows of {self.table} from {start}"
+            yield (
+                "ids-off-by-one",
+                shifted,
+                gettext("counted the rows of {table} from {start}", table=self.table, start=start),
+            )
         columns = replace(self, transposed=True)
-        yield "columns-for-rows", columns, f"took columns of {self.table}, not rows"
+        yield (
+            "columns-for-rows",
+            columns,
+            gettext("took columns of {table}, not rows", table=self.table),
+        )
 
 
 @dataclass(frozen=True)
@@ -70,11 +79,11 @@ class EmbeddingScale(Scaling):
     """The embeddings times √d."""
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "embedding-not-scaled", Copy(self.x), "did not multiply by √d"
+        yield "embedding-not-scaled", Copy(self.x), gettext("did not multiply by √d")
         by_width = replace(self, divisor=float(self.radicand or 1), radicand=None)
-        yield "scaled-by-d", by_width, "multiplied by d, not by √d"
+        yield "scaled-by-d", by_width, gettext("multiplied by d, not by √d")
         divided = replace(self, multiplies=False)
-        yield "divided-by-root", divided, "divided by √d instead of multiplying"
+        yield "divided-by-root", divided, gettext("divided by √d instead of multiplying")
 
 
 @dataclass(frozen=True)
@@ -82,10 +91,14 @@ class PositionSum(Sum):
     """Embeddings plus positions."""
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "positions-forgotten", Copy(self.a), "did not add the positions"
+        yield "positions-forgotten", Copy(self.a), gettext("did not add the positions")
         product = SumOfProducts(((self.a, self.b),))
-        yield "positions-multiplied", product, "multiplied by the positions instead of adding them"
-        yield "embedding-forgotten", Copy(self.b), "took the positions alone"
+        yield (
+            "positions-multiplied",
+            product,
+            gettext("multiplied by the positions instead of adding them"),
+        )
+        yield "embedding-forgotten", Copy(self.b), gettext("took the positions alone")
 
 
 def _build_embedding_steps(sizes: Sizes, setting: Setting) -> list[Step]:
@@ -142,9 +155,9 @@ class Tempering(Scaling):
     """Logits divided by the temperature."""
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "temperature-forgotten", Copy(self.x), "did not divide by the temperature"
+        yield "temperature-forgotten", Copy(self.x), gettext("did not divide by the temperature")
         multiplied = replace(self, multiplies=True)
-        yield "multiplied-by-temperature", multiplied, "multiplied by the temperature"
+        yield "multiplied-by-temperature", multiplied, gettext("multiplied by the temperature")
 
 
 def _build_softmax_steps(sizes: Sizes, setting: Setting) -> list[Step]:
@@ -160,7 +173,13 @@ def _build_softmax_steps(sizes: Sizes, setting: Setting) -> list[Step]:
         Normalization("scaled"),
         column_axis=words or "",
         mistakes=(
-            (("temperature-after-softmax", late, "divided the probabilities by the temperature"),)
+            (
+                (
+                    "temperature-after-softmax",
+                    late,
+                    gettext("divided the probabilities by the temperature"),
+                ),
+            )
             if is_tempered
             else ()
         ),
@@ -176,8 +195,8 @@ def _build_softmax_steps(sizes: Sizes, setting: Setting) -> list[Step]:
             choice,
             labels=words,
             mistakes=(
-                ("smallest-for-largest", smallest, "took the smallest probability"),
-                ("ids-off-by-one", from_0, "counted the tokens from 0"),
+                ("smallest-for-largest", smallest, gettext("took the smallest probability")),
+                ("ids-off-by-one", from_0, gettext("counted the tokens from 0")),
             ),
         ),
     ]
@@ -190,7 +209,7 @@ class TiedProjection(Linear):
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         ((x, table),) = self.pairs
         plain = replace(self, pairs=((x, table.removesuffix("ᵀ")),))
-        yield "embedding-not-transposed", plain, "computed h E, not h Eᵀ"
+        yield "embedding-not-transposed", plain, gettext("computed h E, not h Eᵀ")
 
 
 def _build_head_steps(sizes: Sizes, setting: Setting) -> list[Step]:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from workings.languages import gettext, gettext_noop
 from workings.problems.elementwise import AxisSum, make_factors, make_product
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds.affine import take_root
@@ -27,7 +28,11 @@ from workings.problems.ops import (
 )
 from workings.problems.options import make_choice
 
-ACTIVATION_NAMES = {"relu": "the ReLU", "tanh": "tanh", "sigmoid": "the sigmoid"}
+ACTIVATION_NAMES = {
+    "relu": gettext_noop("the ReLU"),
+    "tanh": "tanh",
+    "sigmoid": gettext_noop("the sigmoid"),
+}
 
 
 def list_input_gradient_mistakes(upstream: str, weight: str) -> tuple[MistakeOption, ...]:
@@ -36,9 +41,13 @@ def list_input_gradient_mistakes(upstream: str, weight: str) -> tuple[MistakeOpt
         (
             "jacobian-transposed",
             Linear(((upstream, weight),)),
-            f"multiplied by {weight}, not by {weight}ᵀ",
+            gettext("multiplied by {weight}, not by {weight}ᵀ", weight=weight),
         ),
-        ("weight-forgotten", Copy(upstream), f"did not multiply by {weight}ᵀ"),
+        (
+            "weight-forgotten",
+            Copy(upstream),
+            gettext("did not multiply by {weight}ᵀ", weight=weight),
+        ),
     )
 
 
@@ -48,12 +57,16 @@ def list_weight_gradient_mistakes(x: str, upstream: str) -> tuple[MistakeOption,
         (
             "gradient-transposed",
             Linear(((f"{upstream}ᵀ", x),)),
-            f"computed the transpose: {upstream}ᵀ {x}, not {x}ᵀ {upstream}",
+            gettext(
+                "computed the transpose: {upstream}ᵀ {x}, not {x}ᵀ {upstream}",
+                upstream=upstream,
+                x=x,
+            ),
         ),
         (
             "input-not-transposed",
             Linear(((x, upstream),)),
-            f"multiplied by {x}, not by {x}ᵀ: summed over the wrong axis",
+            gettext("multiplied by {x}, not by {x}ᵀ: summed over the wrong axis", x=x),
         ),
     )
 
@@ -68,14 +81,20 @@ def build_bias_gradient_step(name: str, *factors: str, wrong: str | None = None)
         (
             "summed-over-wrong-axis",
             replace(right, is_transposed=True),
-            "summed within each vector, not over the vectors",
+            gettext("summed within each vector, not over the vectors"),
         ),
-        ("not-summed-over-batch", RowSlice(factors[0], 0), "took the first vector only"),
-        ("mean-for-sum", MeanOverVectors(right.factors), "took the mean over the vectors"),
+        ("not-summed-over-batch", RowSlice(factors[0], 0), gettext("took the first vector only")),
+        ("mean-for-sum", MeanOverVectors(right.factors), gettext("took the mean over the vectors")),
     ]
     if wrong is not None:
         unsloped = AxisSum(make_factors(wrong, *factors[1:]))
-        mistakes.append(("slope-forgotten", unsloped, f"summed {wrong}, not {factors[0]}"))
+        mistakes.append(
+            (
+                "slope-forgotten",
+                unsloped,
+                gettext("summed {wrong}, not {factors}", wrong=wrong, factors=factors[0]),
+            )
+        )
     return Step(name, right, row_axis="", mistakes=tuple(mistakes))
 
 
@@ -94,23 +113,36 @@ def list_slope_mistakes(
     """Return the mistakes in `upstream ∘ f'`, with f' computed from the output of f."""
     own = f"slope of {function}"
     mistakes: list[MistakeOption] = [
-        ("slope-forgotten", Copy(upstream), f"left out the slope of {ACTIVATION_NAMES[function]}"),
+        (
+            "slope-forgotten",
+            Copy(upstream),
+            gettext(
+                "left out the slope of {function}", function=gettext(ACTIVATION_NAMES[function])
+            ),
+        ),
         (
             "slope-at-wrong-value",
             make_product(upstream, (argument, own)),
-            f"computed the slope from {argument.partition('.')[0]}, before the activation",
+            gettext(
+                "computed the slope from {argument}, before the activation",
+                argument=argument.partition(".")[0],
+            ),
         ),
         (
             "activation-for-slope",
             make_product(upstream, output),
-            "multiplied by the activation, not by its slope",
+            gettext("multiplied by the activation, not by its slope"),
         ),
     ]
     mistakes += [
         (
             "wrong-slope",
             make_product(upstream, (output, f"slope of {other}")),
-            f"used the slope of {name}, not of {ACTIVATION_NAMES[function]}",
+            gettext(
+                "used the slope of {name}, not of {function}",
+                name=gettext(name),
+                function=gettext(ACTIVATION_NAMES[function]),
+            ),
         )
         for other, name in ACTIVATION_NAMES.items()
         if other != function
@@ -120,7 +152,7 @@ def list_slope_mistakes(
             (
                 "square-forgotten",
                 make_product(upstream, (output, "complement")),
-                "took 1 − h, not 1 − h²",
+                gettext("took 1 − h, not 1 − h²"),
             )
         )
     return tuple(mistakes)
@@ -134,7 +166,11 @@ def _build_linear_steps(sizes: Sizes, setting: Setting) -> list[Step]:
         forward = Linear((("X", "W"),), bias="b" if "b" in sizes else None)
         transposed = replace(forward, pairs=(("X", "Wᵀ"),))
         steps = [
-            Step("Z", forward, mistakes=(("weight-transposed", transposed, "used Wᵀ, not W"),)),
+            Step(
+                "Z",
+                forward,
+                mistakes=(("weight-transposed", transposed, gettext("used Wᵀ, not W")),),
+            ),
             Step("Y", Activation("Z", function)),
             Step(
                 "dZ",
@@ -145,7 +181,7 @@ def _build_linear_steps(sizes: Sizes, setting: Setting) -> list[Step]:
     input_mistakes = list_input_gradient_mistakes(upstream, "W")
     weight_mistakes = list_weight_gradient_mistakes("X", upstream)
     if unsloped is not None:
-        left_out = f"used {unsloped}, not {upstream}"
+        left_out = gettext("used {unsloped}, not {upstream}", unsloped=unsloped, upstream=upstream)
         input_mistakes += (("slope-forgotten", Linear(((unsloped, "Wᵀ"),)), left_out),)
         weight_mistakes += (("slope-forgotten", Linear((("Xᵀ", unsloped),)), left_out),)
     steps += [
@@ -228,37 +264,49 @@ def _list_norm_gradient_mistakes(right: NormGradient) -> tuple[MistakeOption, ..
         (
             "mean-held-constant",
             replace(right, mean=None),
-            "left out the mean of the gradient: held the mean of X constant",
+            gettext("left out the mean of the gradient: held the mean of X constant"),
         ),
         (
             "variance-held-constant",
             replace(right, mean_product=None),
-            "left out the mean of gradient and normalized input: held the variance constant",
+            gettext(
+                "left out the mean of gradient and normalized input: held the variance constant"
+            ),
         ),
         (
             "statistics-held-constant",
             replace(right, mean=None, mean_product=None),
-            "only divided by the deviation: held mean and variance constant",
+            gettext("only divided by the deviation: held mean and variance constant"),
         ),
-        ("deviation-forgotten", replace(right, variance=None), "did not divide by the deviation"),
+        (
+            "deviation-forgotten",
+            replace(right, variance=None),
+            gettext("did not divide by the deviation"),
+        ),
         (
             "variance-for-deviation",
             replace(right, divides_by_variance=True),
-            "divided by the variance, not by its root",
+            gettext("divided by the variance, not by its root"),
         ),
         (
             "gamma-forgotten",
             replace(right, gradient="dY"),
-            "used dY, not its product with γ",
+            gettext("used dY, not its product with γ"),
         ),
         (
             "input-not-normalized",
             replace(right, normalised="X"),
-            "multiplied the mean by X, not by the normalized X",
+            gettext("multiplied the mean by X, not by the normalized X"),
         ),
     ]
     if right.eps:
-        mistakes.append(("eps-forgotten", replace(right, eps=0.0), f"left out ε = {right.eps:.4g}"))
+        mistakes.append(
+            (
+                "eps-forgotten",
+                replace(right, eps=0.0),
+                gettext("left out ε = {eps:.4g}", eps=right.eps),
+            )
+        )
     return tuple(mistakes)
 
 
@@ -282,18 +330,22 @@ def _build_norm_gradient_steps(sizes: Sizes, setting: Setting) -> list[Step]:
             "dnormalised",
             make_product("dY", "gamma") if has_gamma else Copy("dY"),
             is_shown=has_gamma,
-            mistakes=(("gamma-forgotten", Copy("dY"), "did not multiply by γ"),),
+            mistakes=(("gamma-forgotten", Copy("dY"), gettext("did not multiply by γ")),),
         ),
         Step("mean_gradient", Mean("dnormalised")),
         Step(
             "mean_product",
             product,
             mistakes=(
-                ("one-over-n-forgotten", replace(product, divisor=1.0), "added, without dividing"),
+                (
+                    "one-over-n-forgotten",
+                    replace(product, divisor=1.0),
+                    gettext("added, without dividing"),
+                ),
                 (
                     "input-not-normalized",
                     replace(product, factors=make_factors("dnormalised", "X")),
-                    "multiplied by X, not by the normalized X",
+                    gettext("multiplied by X, not by the normalized X"),
                 ),
             ),
         ),
@@ -308,12 +360,12 @@ def _build_gamma_gradient_step() -> Step:
         (
             "input-not-normalized",
             AxisSum(make_factors("dY", "X")),
-            "multiplied by X, not by the normalized X",
+            gettext("multiplied by X, not by the normalized X"),
         ),
         (
             "normalized-input-forgotten",
             AxisSum(make_factors("dY")),
-            "summed dY alone, without the normalized X",
+            gettext("summed dY alone, without the normalized X"),
         ),
     )
     return replace(step, mistakes=(*step.mistakes, *mistakes))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from workings.errors import UserError, did_you_mean, safe_repr
+from workings.languages import gettext
 from workings.problems.counts import MEBIBYTE, Alternative, Count, Factor, Products, WindowCount
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.kinds.convolution import count_windows
@@ -92,8 +93,12 @@ def _list_bias_mistakes(
     if not layer["bias"]:
         return ()
     return (
-        ("bias-forgotten", weights, "left out the biases"),
-        ("bias-for-each-input", weights + per_input, "counted a bias per input, not per output"),
+        ("bias-forgotten", weights, gettext("left out the biases")),
+        (
+            "bias-for-each-input",
+            weights + per_input,
+            gettext("counted a bias per input, not per output"),
+        ),
     )
 
 
@@ -101,8 +106,16 @@ def _count_embedding(layer: Layer, places: Places) -> Count:
     words, width = layer.factor("vocabulary"), layer.factor("width")
     return _count(
         ((words, width),),
-        ("bias-added", ((words, width), (width,)), "added biases, which an embedding lacks"),
-        ("length-for-vocabulary", ((places.length, width),), "counted positions, not words"),
+        (
+            "bias-added",
+            ((words, width), (width,)),
+            gettext("added biases, which an embedding lacks"),
+        ),
+        (
+            "length-for-vocabulary",
+            ((places.length, width),),
+            gettext("counted positions, not words"),
+        ),
     )
 
 
@@ -112,7 +125,11 @@ def _count_linear(layer: Layer, places: Places) -> Count:
     return _count(
         _with_bias(layer, weights, ((outputs,),)),
         *_list_bias_mistakes(layer, weights, ((inputs,),)),
-        ("positions-counted", ((places.length, inputs, outputs),), "multiplied by the positions"),
+        (
+            "positions-counted",
+            ((places.length, inputs, outputs),),
+            gettext("multiplied by the positions"),
+        ),
     )
 
 
@@ -120,11 +137,11 @@ def _count_linear_products(layer: Layer, places: Places) -> Count:
     inputs, outputs = places.input_width, layer.factor("out")
     return _count(
         ((places.length, inputs, outputs),),
-        ("positions-not-counted", ((inputs, outputs),), "counted one position only"),
+        ("positions-not-counted", ((inputs, outputs),), gettext("counted one position only")),
         (
             "bias-counted",
             ((places.length, inputs, outputs), (places.length, outputs)),
-            "counted the biases, which are only added",
+            gettext("counted the biases, which are only added"),
         ),
     )
 
@@ -136,9 +153,17 @@ def _count_conv1d(layer: Layer, places: Places) -> Count:
     return _count(
         weights + bias,
         *_list_bias_mistakes(layer, weights, ((inputs,),)),
-        ("kernel-not-counted", ((outputs, inputs), *bias), "left out the kernel"),
-        ("channels-not-counted", ((outputs, kernel), *bias), "left out the input channels"),
-        ("positions-counted", ((places.length, *weights[0]),), "multiplied by the positions"),
+        ("kernel-not-counted", ((outputs, inputs), *bias), gettext("left out the kernel")),
+        (
+            "channels-not-counted",
+            ((outputs, kernel), *bias),
+            gettext("left out the input channels"),
+        ),
+        (
+            "positions-counted",
+            ((places.length, *weights[0]),),
+            gettext("multiplied by the positions"),
+        ),
     )
 
 
@@ -146,13 +171,17 @@ def _count_conv1d_products(layer: Layer, places: Places) -> Count:
     inputs, outputs, kernel = places.input_width, layer.factor("out"), layer.factor("kernel")
     return _count(
         ((places.length, outputs, inputs, kernel),),
-        ("kernel-not-counted", ((places.length, outputs, inputs),), "left out the kernel"),
-        ("channels-not-counted", ((places.length, outputs, kernel),), "left out the channels"),
-        ("positions-not-counted", ((outputs, inputs, kernel),), "counted one window only"),
+        ("kernel-not-counted", ((places.length, outputs, inputs),), gettext("left out the kernel")),
+        (
+            "channels-not-counted",
+            ((places.length, outputs, kernel),),
+            gettext("left out the channels"),
+        ),
+        ("positions-not-counted", ((outputs, inputs, kernel),), gettext("counted one window only")),
         (
             "input-length-used",
             ((places.input_length, outputs, inputs, kernel),),
-            "counted a window per input position",
+            gettext("counted a window per input position"),
         ),
     )
 
@@ -178,17 +207,27 @@ def _count_recurrent(layer: Layer, places: Places) -> Count:
         (
             "recurrence-forgotten",
             ((*times, inputs, hidden), *multiply(times)[2:]),
-            "left out the weights of the previous state",
+            gettext("left out the weights of the previous state"),
         )
     ]
     if layer["bias"]:
         mistakes += [
-            ("bias-forgotten", multiply(times)[:2], "left out the biases"),
-            ("bias-counted-once", multiply(times, ()), "counted one bias, not b_ih and b_hh"),
+            ("bias-forgotten", multiply(times)[:2], gettext("left out the biases")),
+            (
+                "bias-counted-once",
+                multiply(times, ()),
+                gettext("counted one bias, not b_ih and b_hh"),
+            ),
         ]
     for factor in times:
         others = tuple(f for f in times if f != factor)
-        mistakes.append((f"{factor.name}-not-counted", multiply(others), f"left out {factor.name}"))
+        mistakes.append(
+            (
+                f"{factor.name}-not-counted",
+                multiply(others),
+                gettext("left out {name}", name=factor.name),
+            )
+        )
     return _count(multiply(times), *mistakes)
 
 
@@ -200,13 +239,15 @@ def _count_recurrent_products(layer: Layer, places: Places) -> Count:
         return ((*others, inputs, hidden), (*others, hidden, hidden))
 
     mistakes: list[Alternative] = [
-        ("positions-not-counted", multiply(*factors), "counted one time step only"),
-        ("recurrence-forgotten", multiply(times, *factors)[:1], "left out h W_hh"),
+        ("positions-not-counted", multiply(*factors), gettext("counted one time step only")),
+        ("recurrence-forgotten", multiply(times, *factors)[:1], gettext("left out h W_hh")),
     ]
     for factor in factors:
         others = [f for f in factors if f != factor]
         wrong = multiply(times, *others)
-        mistakes.append((f"{factor.name}-not-counted", wrong, f"left out {factor.name}"))
+        mistakes.append(
+            (f"{factor.name}-not-counted", wrong, gettext("left out {name}", name=factor.name))
+        )
     return _count(multiply(times, *factors), *mistakes)
 
 
@@ -220,12 +261,20 @@ def _count_attention(layer: Layer, places: Places) -> Count:
 
     right = multiply(4)
     mistakes: list[Alternative] = [
-        ("heads-counted-twice", multiply(4, heads), "multiplied by the heads, which share d"),
-        ("output-projection-forgotten", multiply(3), "left out W_O"),
-        ("length-squared", ((places.length, places.length, d),), "counted scores, not weights"),
+        (
+            "heads-counted-twice",
+            multiply(4, heads),
+            gettext("multiplied by the heads, which share d"),
+        ),
+        ("output-projection-forgotten", multiply(3), gettext("left out W_O")),
+        (
+            "length-squared",
+            ((places.length, places.length, d),),
+            gettext("counted scores, not weights"),
+        ),
     ]
     if layer["bias"]:
-        mistakes.append(("bias-forgotten", right[:1], "left out the biases"))
+        mistakes.append(("bias-forgotten", right[:1], gettext("left out the biases")))
     return _count(right, *mistakes)
 
 
@@ -234,9 +283,9 @@ def _count_attention_products(layer: Layer, places: Places) -> Count:
     four = Factor(value=4)
     return _count(
         ((four, n, d, d),),
-        ("heads-counted-twice", ((heads, four, n, d, d),), "multiplied by the heads"),
-        ("output-projection-forgotten", ((Factor(value=3), n, d, d),), "left out W_O"),
-        ("positions-not-counted", ((four, d, d),), "counted one position only"),
+        ("heads-counted-twice", ((heads, four, n, d, d),), gettext("multiplied by the heads")),
+        ("output-projection-forgotten", ((Factor(value=3), n, d, d),), gettext("left out W_O")),
+        ("positions-not-counted", ((four, d, d),), gettext("counted one position only")),
     )
 
 
@@ -245,12 +294,20 @@ def _count_feed_forward(layer: Layer, places: Places) -> Count:
     weights: Products = ((d, hidden), (hidden, d))
     right = _with_bias(layer, weights, ((hidden,), (d,)))
     mistakes: list[Alternative] = [
-        ("second-layer-forgotten", ((d, hidden), *right[2:3]), "counted the first layer only")
+        (
+            "second-layer-forgotten",
+            ((d, hidden), *right[2:3]),
+            gettext("counted the first layer only"),
+        )
     ]
     if layer["bias"]:
         mistakes += [
-            ("bias-forgotten", weights, "left out the biases"),
-            ("bias-exchanged", (*weights, (d,)), "left out the biases of the hidden layer"),
+            ("bias-forgotten", weights, gettext("left out the biases")),
+            (
+                "bias-exchanged",
+                (*weights, (d,)),
+                gettext("left out the biases of the hidden layer"),
+            ),
         ]
     return _count(right, *mistakes)
 
@@ -260,8 +317,8 @@ def _count_feed_forward_products(layer: Layer, places: Places) -> Count:
     two = Factor(value=2)
     return _count(
         ((two, n, d, hidden),),
-        ("second-layer-forgotten", ((n, d, hidden),), "counted the first layer only"),
-        ("positions-not-counted", ((two, d, hidden),), "counted one position only"),
+        ("second-layer-forgotten", ((n, d, hidden),), gettext("counted the first layer only")),
+        ("positions-not-counted", ((two, d, hidden),), gettext("counted one position only")),
     )
 
 
@@ -269,8 +326,12 @@ def _count_norm(layer: Layer, places: Places) -> Count:  # noqa: ARG001
     d = places.input_width
     return _count(
         ((Factor(value=2), d),),
-        ("beta-forgotten", ((d,),), "counted γ only"),
-        ("positions-counted", ((Factor(value=2), places.length, d),), "counted every position"),
+        ("beta-forgotten", ((d,),), gettext("counted γ only")),
+        (
+            "positions-counted",
+            ((Factor(value=2), places.length, d),),
+            gettext("counted every position"),
+        ),
     )
 
 
@@ -405,14 +466,18 @@ class _Table:
             raise UserError(f"heads = {layer['heads']} does not divide {before}")
         if layer.type == "flatten":
             self.width = length * before
-            forgotten = ("length-not-counted", ((places.input_width,),), "left out the positions")
+            forgotten = (
+                "length-not-counted",
+                ((places.input_width,),),
+                gettext("left out the positions"),
+            )
             return _count(((places.input_length, places.input_width),), forgotten)
         if layer.type in _GATES:
             self.width = layer["directions"] * layer["hidden"]
             hidden = layer.factor("hidden")
             if layer["directions"] == 1:
                 return _count(((hidden,),))
-            one = ("directions-not-counted", ((hidden,),), "counted one direction only")
+            one = ("directions-not-counted", ((hidden,),), gettext("counted one direction only"))
             return _count(((layer.factor("directions"), hidden),), one)
         for name in ("out", "width"):
             if layer.numbers.get(name):
@@ -452,21 +517,25 @@ def _count_memory(batch: int) -> dict[str, Count]:
     two, parts = Factor(value=2), ("input_mb", "activations_mb", "parameters_mb")
     total, activations = Factor(key="parameters"), Factor(key="activations")
     inputs = (Factor("batch", value=batch), Factor(key="length.0"), _BYTES)
-    bytes_forgotten = "did not multiply by the 4 bytes of a number"
+    bytes_forgotten = gettext("did not multiply by the 4 bytes of a number")
     return {
         "input_mb": Count(
             (inputs,),
             MEBIBYTE,
             (
                 ("bytes-forgotten", (inputs[:2],), bytes_forgotten),
-                ("batch-forgotten", (inputs[1:],), "counted one text only"),
+                ("batch-forgotten", (inputs[1:],), gettext("counted one text only")),
             ),
         ),
         "activations_mb": Count(
             ((two, activations, _BYTES),),
             MEBIBYTE,
             (
-                ("gradients-forgotten", ((activations, _BYTES),), "left out the gradients"),
+                (
+                    "gradients-forgotten",
+                    ((activations, _BYTES),),
+                    gettext("left out the gradients"),
+                ),
                 ("bytes-forgotten", ((two, activations),), bytes_forgotten),
             ),
         ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.intervals import IntervalMatrix, select_cells
 from workings.problems.kinds.affine import ElementwiseAffine, take_root
 from workings.problems.kinds.attention import (
@@ -27,6 +28,7 @@ from workings.problems.ops import (
     Normalization,
     Op,
     Sum,
+    SumOfProducts,
     Terms,
     UnaryOp,
     format_symbol,
@@ -248,13 +250,42 @@ def _build_layer_norm_steps(sizes: Sizes, setting: Setting) -> list[Step]:
 def build_feed_forward_steps(
     sizes: Sizes, setting: Setting, x: str = "X", prefix: str = ""
 ) -> list[Step]:
-    """Return the steps of `W_2 σ(W_1 x + b_1) + b_2`."""
-    biases = [b if b in sizes else None for b in ("b_1", "b_2")]
+    """Return the steps of `W_2 σ(W_1 x + b_1) + b_2`; with W_3, of a gated layer."""
+    biases = {b: b if b in sizes else None for b in ("b_1", "b_2", "b_3")}
     hidden, activated = f"{prefix}hidden", f"{prefix}activated"
+    steps = [Step(hidden, Linear(((x, "W_1"),), bias=biases["b_1"]))]
+    if "W_3" in sizes:
+        total = Linear(((x, "W_3"),), bias=biases["b_3"])
+        steps += _build_gate_steps(hidden, activated, total, setting)
+    elif biases["b_3"]:
+        raise UserError("b_3 is given, but not W_3: the gate is σ(X W_3 + b_3)")
+    else:
+        steps.append(Step(activated, Activation(hidden, setting.activation)))
+    return [*steps, Step(f"{prefix}output", Linear(((activated, "W_2"),), bias=biases["b_2"]))]
+
+
+def _build_gate_steps(hidden: str, activated: str, total: Linear, setting: Setting) -> list[Step]:
+    """Return the steps of a gate, σ(X W_3 + b_3), and of its product with the hidden features."""
+    gate = activated.replace("activated", "gate")
+    gate_sum = f"{gate}_sum"
+    mistakes: tuple[MistakeOption, ...] = (
+        ("gate-forgotten", Activation(hidden, setting.activation), gettext("left out the gate")),
+        (
+            "gate-not-activated",
+            SumOfProducts(((hidden, gate_sum),)),
+            gettext("multiplied by the gate's sums, without the activation"),
+        ),
+        (
+            "activation-on-wrong-part",
+            SumOfProducts(((gate_sum, hidden),), function=setting.activation),
+            gettext("activated the hidden features, not the gate"),
+        ),
+        ("gate-added", Sum(hidden, gate), gettext("added the gate, and did not multiply by it")),
+    )
     return [
-        Step(hidden, Linear(((x, "W_1"),), bias=biases[0])),
-        Step(activated, Activation(hidden, setting.activation)),
-        Step(f"{prefix}output", Linear(((activated, "W_2"),), bias=biases[1])),
+        Step(gate_sum, total),
+        Step(gate, Activation(gate_sum, setting.activation)),
+        Step(activated, SumOfProducts(((hidden, gate),)), mistakes=mistakes),
     ]
 
 
@@ -295,7 +326,7 @@ LAYER_NORM = Kind(
 )
 FEED_FORWARD = Kind(
     name="feed_forward",
-    matrices={"X": ("n", "d"), **FEED_FORWARD_MATRICES},
+    matrices={"X": ("n", "d"), **FEED_FORWARD_MATRICES, "W_3": ("d", "h"), "b_3": ("1", "h")},
     required=("X", "W_1", "W_2"),
     settings=("activation",),
     build=build_feed_forward_steps,
@@ -322,7 +353,7 @@ class Residual(Sum):
     """The input of a part of a block plus its output."""
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "residual-forgotten", Copy(self.b), "did not add the input of the part"
+        yield "residual-forgotten", Copy(self.b), gettext("did not add the input of the part")
 
 
 NORM_OPTION = make_choice("layer", "rms")

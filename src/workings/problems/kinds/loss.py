@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from workings.errors import UserError
+from workings.languages import gettext, gettext_noop
 from workings.problems.elementwise import (
     AxisSum,
     Exponential,
@@ -250,12 +251,12 @@ _PREDICTION_MISTAKES: tuple[MistakeOption, ...] = (
     (
         "smallest-for-largest",
         Prediction("probabilities", takes_smallest=True),
-        "took the class with the smallest probability",
+        gettext_noop("took the class with the smallest probability"),
     ),
     (
         "class-index-off-by-one",
         Prediction("probabilities", first=0),
-        "counted the classes from 0, not from 1",
+        gettext_noop("counted the classes from 0, not from 1"),
     ),
 )
 
@@ -263,12 +264,20 @@ _PREDICTION_MISTAKES: tuple[MistakeOption, ...] = (
 def _list_accuracy_mistakes() -> tuple[MistakeOption, ...]:
     right = Accuracy("predictions", "Y")
     return (
-        ("one-over-n-forgotten", replace(right, is_count=True), "counted, without dividing by n"),
-        ("error-rate-for-accuracy", replace(right, is_error_rate=True), "took the share of errors"),
+        (
+            "one-over-n-forgotten",
+            replace(right, is_count=True),
+            gettext("counted, without dividing by n"),
+        ),
+        (
+            "error-rate-for-accuracy",
+            replace(right, is_error_rate=True),
+            gettext("took the share of errors"),
+        ),
         (
             "error-rate-for-accuracy",
             replace(right, is_error_rate=True, is_count=True),
-            "counted the errors",
+            gettext("counted the errors"),
         ),
     )
 
@@ -278,14 +287,24 @@ def _build_perplexity_step(sizes: Sizes, setting: Setting) -> Step:
     is_mean, count = setting.options["reduction"] == "mean", float(sizes["n"])
     right = Exponential("loss", 1.0 if is_mean else count)
     mistakes: list[MistakeOption] = [
-        ("wrong-logarithm", replace(right, base=base), f"took {base:g}^loss, not e^loss")
+        (
+            "wrong-logarithm",
+            replace(right, base=base),
+            gettext("took {base:g}^loss, not e^loss", base=base),
+        )
         for base in (2.0, 10.0)
     ]
     reciprocal = replace(right, base=1 / math.e)
-    mistakes.append(("loss-not-negated", reciprocal, "took e^(−loss): a probability"))
+    mistakes.append(("loss-not-negated", reciprocal, gettext("took e^(−loss): a probability")))
     if not is_mean:
         of_sum = replace(right, divisor=1.0)
-        mistakes.append(("one-over-n-forgotten", of_sum, f"did not divide the loss by {count:g}"))
+        mistakes.append(
+            (
+                "one-over-n-forgotten",
+                of_sum,
+                gettext("did not divide the loss by {count:g}", count=count),
+            )
+        )
     return Step("perplexity", right, row_axis="", mistakes=tuple(mistakes))
 
 
@@ -298,8 +317,12 @@ def build_target_steps(sizes: Sizes, setting: Setting, kind: str) -> list[Step]:
     if require_one(sizes, kind, "targets", "Y") == "targets":
         rows = OneHot("targets", num_classes)
         mistakes = tuple(
-            ("class-index-off-by-one", replace(rows, shift=shift), f"counted the classes {words}")
-            for shift, words in ((1, "from 0, not from 1"), (-1, "one too far"))
+            (
+                "class-index-off-by-one",
+                replace(rows, shift=shift),
+                gettext("counted the classes {words}", words=words),
+            )
+            for shift, words in ((1, gettext("from 0, not from 1")), (-1, gettext("one too far")))
         )
     return [
         Step("Y", rows, is_shown=False, mistakes=mistakes),
@@ -316,16 +339,20 @@ def _list_smoothing_mistakes(right: "LabelSmoothing") -> tuple[MistakeOption, ..
     amount, num_classes = right.amount, right.num_shares
     others = num_classes - 1
     mistakes: list[MistakeOption] = [
-        ("smoothing-forgotten", Copy("Y"), "left out the label smoothing"),
+        ("smoothing-forgotten", Copy("Y"), gettext("left out the label smoothing")),
         (
             "smoothing-not-subtracted",
             replace(right, kept=1.0),
-            f"did not multiply Y by {right.kept:g}",
+            gettext("did not multiply Y by {kept:g}", kept=right.kept),
         ),
         (
             "smoothing-not-shared",
             replace(right, num_shares=1),
-            f"added {amount:g} to every class, without dividing by {num_classes}",
+            gettext(
+                "added {amount:g} to every class, without dividing by {num_classes}",
+                amount=amount,
+                num_classes=num_classes,
+            ),
         ),
     ]
     if others:
@@ -333,7 +360,11 @@ def _list_smoothing_mistakes(right: "LabelSmoothing") -> tuple[MistakeOption, ..
             (
                 "smoothing-over-other-classes",
                 replace(right, kept=right.kept - amount / others, num_shares=others),
-                f"shared {amount:g} among the other {others} classes, not among all",
+                gettext(
+                    "shared {amount:g} among the other {others} classes, not among all",
+                    amount=amount,
+                    others=others,
+                ),
             )
         )
     return tuple(mistakes)
@@ -346,13 +377,25 @@ def build_loss_steps(sizes: Sizes, setting: Setting) -> list[Step]:
     mistakes: list[MistakeOption] = []
     if is_mean:
         wrong = replace(total, divisor=1.0)
-        mistakes.append(("one-over-n-forgotten", wrong, f"added, without dividing by {count}"))
+        mistakes.append(
+            (
+                "one-over-n-forgotten",
+                wrong,
+                gettext("added, without dividing by {count}", count=count),
+            )
+        )
         by_classes = replace(total, divisor=float(sizes["c"]))
         mistakes.append(
-            ("divided-by-classes", by_classes, f"divided by the {sizes['c']} classes, not by n")
+            (
+                "divided-by-classes",
+                by_classes,
+                gettext("divided by the {c} classes, not by n", c=sizes["c"]),
+            )
         )
     else:
-        mistakes.append(("mean-for-sum", replace(total, divisor=float(count)), "took the mean"))
+        mistakes.append(
+            ("mean-for-sum", replace(total, divisor=float(count)), gettext("took the mean"))
+        )
     return [
         Step(
             "losses",
@@ -372,33 +415,41 @@ def build_loss_steps(sizes: Sizes, setting: Setting) -> list[Step]:
 def _list_loss_mistakes(is_smoothed: bool) -> tuple[MistakeOption, ...]:
     right = CrossEntropy("probabilities", "smoothed")
     mistakes: list[MistakeOption] = [
-        ("loss-not-negated", replace(right, is_negative=False), "left out the minus sign"),
-        ("wrong-logarithm", replace(right, base=2.0), "used the logarithm to base 2, not ln"),
-        ("wrong-logarithm", replace(right, base=10.0), "used the logarithm to base 10, not ln"),
+        ("loss-not-negated", replace(right, is_negative=False), gettext("left out the minus sign")),
+        (
+            "wrong-logarithm",
+            replace(right, base=2.0),
+            gettext("used the logarithm to base 2, not ln"),
+        ),
+        (
+            "wrong-logarithm",
+            replace(right, base=10.0),
+            gettext("used the logarithm to base 10, not ln"),
+        ),
         (
             "logarithm-forgotten",
             AxisSum(make_factors("smoothed", "probabilities"), over_vectors=False),
-            "took the probability itself, without ln",
+            gettext("took the probability itself, without ln"),
         ),
         (
             "logarithm-forgotten",
             AxisSum((("smoothed", "none"), ("probabilities", "complement")), over_vectors=False),
-            "took 1 − p, not −ln p",
+            gettext("took 1 − p, not −ln p"),
         ),
         (
             "summed-over-all-classes",
             replace(right, all_classes=True),
-            "added −ln p of every class, not only of the target",
+            gettext("added −ln p of every class, not only of the target"),
         ),
         (
             "squared-error-for-cross-entropy",
             SquaredError("probabilities", "smoothed"),
-            "took the squared error of p and y",
+            gettext("took the squared error of p and y"),
         ),
     ]
     if is_smoothed:
         plain = replace(right, targets="Y")
-        mistakes.append(("smoothing-forgotten", plain, "used Y without label smoothing"))
+        mistakes.append(("smoothing-forgotten", plain, gettext("used Y without label smoothing")))
     return tuple(mistakes)
 
 
@@ -408,12 +459,20 @@ def build_logit_gradient_step(sizes: Sizes, setting: Setting) -> Step:
     right = replace(make_difference("probabilities", "smoothed"), divisor=count)
     p, y = right.products
     mistakes: list[MistakeOption] = [
-        ("p-minus-y-reversed", replace(right, products=((1.0, y[1]), (-1.0, p[1]))), "took y − p"),
-        ("target-not-subtracted", replace(right, products=(p,)), "took p, without subtracting y"),
+        (
+            "p-minus-y-reversed",
+            replace(right, products=((1.0, y[1]), (-1.0, p[1]))),
+            gettext("took y − p"),
+        ),
+        (
+            "target-not-subtracted",
+            replace(right, products=(p,)),
+            gettext("took p, without subtracting y"),
+        ),
         (
             "logits-for-probabilities",
             replace(right, products=((1.0, make_factors("logits")), y)),
-            "subtracted y from the logits, not from their softmax",
+            gettext("subtracted y from the logits, not from their softmax"),
         ),
         (
             "slope-applied-twice",
@@ -424,21 +483,29 @@ def build_logit_gradient_step(sizes: Sizes, setting: Setting) -> Step:
                     for sign, factors in right.products
                 ),
             ),
-            "multiplied p − y by p (1 − p), which it includes already",
+            gettext("multiplied p − y by p (1 − p), which it includes already"),
         ),
     ]
     if count != 1:
         mistakes += [
-            ("one-over-n-forgotten", replace(right, divisor=1.0), f"did not divide by {count:g}"),
+            (
+                "one-over-n-forgotten",
+                replace(right, divisor=1.0),
+                gettext("did not divide by {count:g}", count=count),
+            ),
             (
                 "divided-by-classes",
                 replace(right, divisor=float(sizes["c"])),
-                f"divided by the {sizes['c']} classes, not by the {count:g} rows",
+                gettext(
+                    "divided by the {c} classes, not by the {count:g} rows",
+                    c=sizes["c"],
+                    count=count,
+                ),
             ),
         ]
     if setting.options["label_smoothing"]:
         plain = replace(make_difference("probabilities", "Y"), divisor=count)
-        mistakes.append(("smoothing-forgotten", plain, "used Y without label smoothing"))
+        mistakes.append(("smoothing-forgotten", plain, gettext("used Y without label smoothing")))
     return Step("dlogits", right, mistakes=tuple(mistakes))
 
 
@@ -494,32 +561,32 @@ def _build_jacobian_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa
                 (
                     "off-diagonal-forgotten",
                     replace(jacobian, outside=0.0),
-                    "took p (1 − p) in the diagonal and zero elsewhere",
+                    gettext("took p (1 − p) in the diagonal and zero elsewhere"),
                 ),
                 (
                     "off-diagonal-sign",
                     replace(jacobian, outside=1.0),
-                    "took p_i p_j off the diagonal, not −p_i p_j",
+                    gettext("took p_i p_j off the diagonal, not −p_i p_j"),
                 ),
                 (
                     "diagonal-forgotten",
                     replace(jacobian, diagonal=0.0),
-                    "took −p_i p_j in the diagonal, too, without adding p_i",
+                    gettext("took −p_i p_j in the diagonal, too, without adding p_i"),
                 ),
                 (
                     "square-forgotten",
                     replace(jacobian, inside=0.0),
-                    "took p_i in the diagonal, without subtracting p_i²",
+                    gettext("took p_i in the diagonal, without subtracting p_i²"),
                 ),
                 (
                     "jacobian-reversed",
                     SoftmaxJacobian("probabilities", -1.0, 1.0, 1.0),
-                    "subtracted in the other order: every sign is reversed",
+                    gettext("subtracted in the other order: every sign is reversed"),
                 ),
                 (
                     "logits-for-probabilities",
                     replace(jacobian, x="logits"),
-                    "used the logits, not their softmax",
+                    gettext("used the logits, not their softmax"),
                 ),
             ),
         ),
@@ -532,21 +599,25 @@ def _build_jacobian_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa
                 Linear(((upstream, "jacobian"),)),
                 row_axis="",
                 mistakes=(
-                    ("jacobian-forgotten", Copy(upstream), "did not multiply by the Jacobian"),
+                    (
+                        "jacobian-forgotten",
+                        Copy(upstream),
+                        gettext("did not multiply by the Jacobian"),
+                    ),
                     (
                         "off-diagonal-forgotten",
                         make_product(upstream, ("probabilities", "slope of sigmoid")),
-                        "multiplied by the diagonal only: p (1 − p)",
+                        gettext("multiplied by the diagonal only: p (1 − p)"),
                     ),
                     (
                         "row-sum-not-subtracted",
                         make_product(upstream, "probabilities"),
-                        "multiplied by p, without subtracting the weighted sum",
+                        gettext("multiplied by p, without subtracting the weighted sum"),
                     ),
                     (
                         "probabilities-for-upstream",
                         Linear((("probabilities", "jacobian"),)),
-                        "multiplied the Jacobian by p, not by the upstream gradient",
+                        gettext("multiplied the Jacobian by p, not by the upstream gradient"),
                     ),
                 ),
             )

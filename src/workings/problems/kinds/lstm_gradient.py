@@ -5,6 +5,7 @@
 
 import numpy as np
 
+from workings.languages import gettext
 from workings.problems.elementwise import ElementwiseSum, Factor, make_factors, make_product
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
@@ -30,7 +31,7 @@ def _build_forward_steps(sizes: Sizes) -> list[Step]:
     pairs = (("x", "W_x"), ("h0", "W_h"))
     total = Linear(pairs, bias="b" if "b" in sizes else None)
     without = Linear(pairs[:1], bias=total.bias)
-    forgotten = (("recurrence-forgotten", without, "left out the previous state"),)
+    forgotten = (("recurrence-forgotten", without, gettext("left out the previous state")),)
     steps = [Step("sum", total, row_axis="", mistakes=forgotten)]
     steps += [
         Step(
@@ -52,8 +53,16 @@ def _build_forward_steps(sizes: Sizes) -> list[Step]:
             _add_products(("f", "c0"), ("i", "g")),
             row_axis="",
             mistakes=(
-                ("gates-swapped", swapped, "used i as the forget gate and f as the input gate"),
-                ("recurrence-forgotten", make_product("i", "g"), "left out the previous cell"),
+                (
+                    "gates-swapped",
+                    swapped,
+                    gettext("used i as the forget gate and f as the input gate"),
+                ),
+                (
+                    "recurrence-forgotten",
+                    make_product("i", "g"),
+                    gettext("left out the previous cell"),
+                ),
             ),
         ),
         Step("tanh_c", Activation("c", "tanh"), row_axis=""),
@@ -62,7 +71,11 @@ def _build_forward_steps(sizes: Sizes) -> list[Step]:
             make_product("o", "tanh_c"),
             row_axis="",
             mistakes=(
-                ("cell-not-squashed", make_product("o", "c"), "multiplied by c, not tanh(c)"),
+                (
+                    "cell-not-squashed",
+                    make_product("o", "c"),
+                    gettext("multiplied by c, not tanh(c)"),
+                ),
             ),
         ),
     ]
@@ -81,18 +94,26 @@ def _build_cell_gradient_step(has_next: bool) -> Step:
         return _add_products(factors, *terms)
 
     mistakes: list[MistakeOption] = [
-        ("slope-forgotten", add("dh", "o"), "left out the slope of tanh"),
-        ("slope-at-wrong-value", add("dh", "o", ("c", slope[1])), "took 1 − c², not 1 − tanh(c)²"),
-        ("square-forgotten", add("dh", "o", ("tanh_c", "complement")), "took 1 − tanh(c)"),
-        ("activation-for-slope", add("dh", "o", "tanh_c"), "multiplied by tanh(c), not its slope"),
-        ("gate-forgotten", add("dh", slope), "left out the output gate"),
+        ("slope-forgotten", add("dh", "o"), gettext("left out the slope of tanh")),
+        (
+            "slope-at-wrong-value",
+            add("dh", "o", ("c", slope[1])),
+            gettext("took 1 − c², not 1 − tanh(c)²"),
+        ),
+        ("square-forgotten", add("dh", "o", ("tanh_c", "complement")), gettext("took 1 − tanh(c)")),
+        (
+            "activation-for-slope",
+            add("dh", "o", "tanh_c"),
+            gettext("multiplied by tanh(c), not its slope"),
+        ),
+        ("gate-forgotten", add("dh", slope), gettext("left out the output gate")),
     ]
     for gate in "if":
-        used = f"used {gate}, not o"
+        used = gettext("used {gate}, not o", gate=gate)
         mistakes.append(("gates-swapped", add("dh", gate, slope), used))
     if has_next:
         alone = make_product("dh", "o", slope)
-        forgotten = "left out the gradient of the next cell"
+        forgotten = gettext("left out the gradient of the next cell")
         mistakes.append(("not-accumulated-over-time", alone, forgotten))
     return Step("dc", add("dh", "o", slope), row_axis="", mistakes=tuple(mistakes))
 
@@ -112,18 +133,34 @@ def _build_gate_gradient_steps() -> list[Step]:
             make_product("dh", "tanh_c"),
             row_axis="",
             mistakes=(
-                ("cell-not-squashed", make_product("dh", "c"), "multiplied by c, not by tanh(c)"),
-                ("cell-gradient-used", make_product("dc", "tanh_c"), "used dc, not dh"),
+                (
+                    "cell-not-squashed",
+                    make_product("dh", "c"),
+                    gettext("multiplied by c, not by tanh(c)"),
+                ),
+                ("cell-gradient-used", make_product("dc", "tanh_c"), gettext("used dc, not dh")),
             ),
         )
     ]
     for name, partner in partners.items():
         mistakes: list[MistakeOption] = [
-            (mistake, make_product("dc", other), f"multiplied by {other}, not by {partner}")
+            (
+                mistake,
+                make_product("dc", other),
+                gettext("multiplied by {other}, not by {partner}", other=other, partner=partner),
+            )
             for mistake, other in wrong[name]
         ]
-        mistakes.append(("state-gradient-used", make_product("dh", partner), "used dh, not dc"))
-        mistakes.append(("gate-forgotten", Copy("dc"), f"did not multiply by {partner}"))
+        mistakes.append(
+            ("state-gradient-used", make_product("dh", partner), gettext("used dh, not dc"))
+        )
+        mistakes.append(
+            (
+                "gate-forgotten",
+                Copy("dc"),
+                gettext("did not multiply by {partner}", partner=partner),
+            )
+        )
         op = make_product("dc", partner)
         steps.append(Step(f"d{name}", op, row_axis="", mistakes=tuple(mistakes)))
     return steps
@@ -138,22 +175,26 @@ def _build_slope_step(gate: str) -> Step:
         make_product(upstream, (gate, own)),
         row_axis="",
         mistakes=(
-            ("slope-forgotten", Copy(upstream), "left out the slope of the activation"),
-            ("wrong-slope", make_product(upstream, (gate, other)), f"used the {other}"),
+            ("slope-forgotten", Copy(upstream), gettext("left out the slope of the activation")),
+            (
+                "wrong-slope",
+                make_product(upstream, (gate, other)),
+                gettext("used the {other}", other=other),
+            ),
             (
                 "slope-at-wrong-value",
                 make_product(upstream, (f"sum_{gate}", own)),
-                "computed the slope from the sum, before the activation",
+                gettext("computed the slope from the sum, before the activation"),
             ),
             (
                 "activation-for-slope",
                 make_product(upstream, gate),
-                "multiplied by the activation, not by its slope",
+                gettext("multiplied by the activation, not by its slope"),
             ),
             (
                 "square-forgotten",
                 make_product(upstream, (gate, "complement")),
-                f"multiplied by 1 − {gate} only",
+                gettext("multiplied by 1 − {gate} only", gate=gate),
             ),
         ),
     )
@@ -170,8 +211,12 @@ def _build_weight_gradient_steps(sizes: Sizes) -> list[Step]:
             Concatenation(parts),
             row_axis="",
             mistakes=(
-                ("gates-in-wrong-order", Concatenation(order), "took the forget gate first"),
-                ("slope-forgotten", unsloped, "left out the slopes of the activations"),
+                (
+                    "gates-in-wrong-order",
+                    Concatenation(order),
+                    gettext("took the forget gate first"),
+                ),
+                ("slope-forgotten", unsloped, gettext("left out the slopes of the activations")),
             ),
         )
     ]
@@ -179,7 +224,9 @@ def _build_weight_gradient_steps(sizes: Sizes) -> list[Step]:
         mistakes = list_weight_gradient_mistakes(x, "dsum")
         if x == "h0":
             new = Linear((("hᵀ", "dsum"),))
-            mistakes += (("state-of-same-time", new, "used the new state, not the previous one"),)
+            mistakes += (
+                ("state-of-same-time", new, gettext("used the new state, not the previous one")),
+            )
         steps.append(
             Step(f"d{weight}", Linear(((f"{x}ᵀ", "dsum"),)), row_axis="", mistakes=mistakes)
         )

@@ -1,5 +1,6 @@
 """Problems on a multilayer perceptron with one hidden layer: its loss, and all its gradients."""
 
+from workings.languages import gettext
 from workings.problems.elementwise import make_product
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.kinds.layer_gradients import (
@@ -56,12 +57,12 @@ def _build_layer_gradients(
     weight_mistakes = list_weight_gradient_mistakes(x, upstream)
     input_mistakes = list_input_gradient_mistakes(upstream, weight)
     if unsloped is not None:
-        words = f"used {unsloped}, not {upstream}"
+        words = gettext("used {unsloped}, not {upstream}", unsloped=unsloped, upstream=upstream)
         weight_mistakes += (("slope-forgotten", Linear(((f"{x}ᵀ", unsloped),)), words),)
         input_mistakes += (("slope-forgotten", Linear(((unsloped, f"{weight}ᵀ"),)), words),)
     else:
         inner = Linear((("hiddenᵀ", upstream),))
-        weight_mistakes += (("activation-forgotten", inner, "used hidden, not activated"),)
+        weight_mistakes += (("activation-forgotten", inner, gettext("used hidden, not activated")),)
     steps = [
         Step(f"d{weight}", Linear(((f"{x}ᵀ", upstream),)), row_axis="", mistakes=weight_mistakes)
     ]

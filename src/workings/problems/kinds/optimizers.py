@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.elementwise import ElementwiseSum, make_factors
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds.affine import take_root
@@ -93,18 +94,32 @@ class AdamUpdate(Op):
 def _build_update_step(rate: float, direction: str, gradient: str = "dW") -> Step:
     """Return the step `W − η direction`."""
     mistakes: list[MistakeOption] = [
-        ("learning-rate-forgotten", _combine((1.0, "W"), (-1.0, direction)), f"left out {rate:g}"),
-        ("gradient-added", _combine((1.0, "W"), (rate, direction)), "added the step to W"),
-        ("weight-forgotten", _combine((-rate, direction)), "did not subtract the step from W"),
+        (
+            "learning-rate-forgotten",
+            _combine((1.0, "W"), (-1.0, direction)),
+            gettext("left out {rate:g}", rate=rate),
+        ),
+        ("gradient-added", _combine((1.0, "W"), (rate, direction)), gettext("added the step to W")),
+        (
+            "weight-forgotten",
+            _combine((-rate, direction)),
+            gettext("did not subtract the step from W"),
+        ),
         (
             "learning-rate-divided",
             _combine((1.0, "W"), (-1 / rate, direction)),
-            f"divided by {rate:g}, not multiplied",
+            gettext("divided by {rate:g}, not multiplied", rate=rate),
         ),
     ]
     if direction != gradient:
         plain = _combine((1.0, "W"), (-rate, gradient))
-        mistakes.append(("momentum-forgotten", plain, f"used {gradient}, not {direction}"))
+        mistakes.append(
+            (
+                "momentum-forgotten",
+                plain,
+                gettext("used {gradient}, not {direction}", gradient=gradient, direction=direction),
+            )
+        )
     right = _combine((1.0, "W"), (-rate, direction))
     return Step("W_new", right, row_axis="", mistakes=tuple(mistakes))
 
@@ -112,27 +127,27 @@ def _build_update_step(rate: float, direction: str, gradient: str = "dW") -> Ste
 def _build_momentum_steps(options: dict[str, float]) -> list[Step]:
     momentum, rate = options["momentum"], options["learning_rate"]
     mistakes: tuple[MistakeOption, ...] = (
-        ("momentum-forgotten", Copy("dW"), "left out the velocity before"),
+        ("momentum-forgotten", Copy("dW"), gettext("left out the velocity before")),
         (
             "momentum-forgotten",
             _combine((1.0, "velocity0"), (1.0, "dW")),
-            f"did not multiply the velocity by {momentum:g}",
+            gettext("did not multiply the velocity by {momentum:g}", momentum=momentum),
         ),
         (
             "gradient-damped",
             _combine((momentum, "velocity0"), (1 - momentum, "dW")),
-            f"multiplied dW by {1 - momentum:g}, as Adam does",
+            gettext("multiplied dW by {momentum:g}, as Adam does", momentum=1 - momentum),
         ),
-        ("gradient-forgotten", _combine((momentum, "velocity0")), "left out dW"),
+        ("gradient-forgotten", _combine((momentum, "velocity0")), gettext("left out dW")),
         (
             "gradient-added",
             _combine((momentum, "velocity0"), (-1.0, "dW")),
-            "subtracted dW from the velocity",
+            gettext("subtracted dW from the velocity"),
         ),
         (
             "learning-rate-too-early",
             _combine((momentum, "velocity0"), (rate, "dW")),
-            f"multiplied dW by {rate:g} in the velocity already",
+            gettext("multiplied dW by {rate:g} in the velocity already", rate=rate),
         ),
     )
     velocity = _combine((momentum, "velocity0"), (1.0, "dW"))
@@ -152,14 +167,22 @@ def _build_moment_step(name: str, beta: float, other_beta: float, function: str)
         (
             "betas-swapped",
             average(other_beta, 1 - other_beta),
-            f"used {other_beta:g}, not {beta:g}",
+            gettext("used {other_beta:g}, not {beta:g}", other_beta=other_beta, beta=beta),
         ),
-        ("gradient-not-damped", average(beta, 1.0), f"did not multiply dW by {1 - beta:.4g}"),
-        ("beta-reversed", average(1 - beta, beta), f"exchanged {beta:g} and {1 - beta:.4g}"),
+        (
+            "gradient-not-damped",
+            average(beta, 1.0),
+            gettext("did not multiply dW by {beta:.4g}", beta=1 - beta),
+        ),
+        (
+            "beta-reversed",
+            average(1 - beta, beta),
+            gettext("exchanged {beta:g} and {beta_2:.4g}", beta=beta, beta_2=1 - beta),
+        ),
     ]
     if function == "square":
         plain = average(beta, 1 - beta, "none")
-        mistakes.append(("square-forgotten", plain, "used dW, not its square"))
+        mistakes.append(("square-forgotten", plain, gettext("used dW, not its square")))
     return Step(name, average(beta, 1 - beta), row_axis="", mistakes=tuple(mistakes))
 
 
@@ -167,19 +190,37 @@ def _build_correction_step(name: str, beta: float, t: int) -> Step:
     """Return the step that corrects the bias of a running mean: m / (1 − β^t)."""
     right = BiasCorrection(name, beta, t)
     mistakes: list[MistakeOption] = [
-        ("bias-correction-forgotten", Copy(name), f"did not divide by 1 − {beta:g}^{t}"),
-        ("bias-correction-multiplied", Scaling(name, 1 - beta**t, multiplies=True), "multiplied"),
+        (
+            "bias-correction-forgotten",
+            Copy(name),
+            gettext("did not divide by 1 − {beta:g}^{t}", beta=beta, t=t),
+        ),
+        (
+            "bias-correction-multiplied",
+            Scaling(name, 1 - beta**t, multiplies=True),
+            gettext("multiplied"),
+        ),
         (
             "wrong-step-number",
             replace(right, t=t + 1),
-            f"used the power {t + 1}, not {t}",
+            gettext("used the power {t}, not {t_2}", t=t + 1, t_2=t),
         ),
-        ("power-for-correction", Scaling(name, beta**t), f"divided by {beta:g}^{t}"),
+        (
+            "power-for-correction",
+            Scaling(name, beta**t),
+            gettext("divided by {beta:g}^{t}", beta=beta, t=t),
+        ),
     ]
     if t > 1:
         for other in (1, t - 1):
             wrong = replace(right, t=other)
-            mistakes.append(("wrong-step-number", wrong, f"used the power {other}, not {t}"))
+            mistakes.append(
+                (
+                    "wrong-step-number",
+                    wrong,
+                    gettext("used the power {other}, not {t}", other=other, t=t),
+                )
+            )
     return Step(f"{name}_hat", right, row_axis="", mistakes=tuple(mistakes))
 
 
@@ -221,20 +262,24 @@ def _build_adam_steps(options: dict[str, float]) -> list[Step]:
         (
             "learning-rate-forgotten",
             replace(right, learning_rate=1.0),
-            "left out the learning rate",
+            gettext("left out the learning rate"),
         ),
-        ("gradient-added", replace(right, sign=1.0), "added the step to W"),
-        ("root-forgotten", replace(right, is_rooted=False), "divided by v̂, not by its root"),
+        ("gradient-added", replace(right, sign=1.0), gettext("added the step to W")),
+        (
+            "root-forgotten",
+            replace(right, is_rooted=False),
+            gettext("divided by v̂, not by its root"),
+        ),
         (
             "bias-correction-forgotten",
             replace(right, first="m", second="v"),
-            "used m and v without their corrections",
+            gettext("used m and v without their corrections"),
         ),
-        ("momentum-forgotten", replace(right, first="dW"), "used dW, not m̂"),
+        ("momentum-forgotten", replace(right, first="dW"), gettext("used dW, not m̂")),
         (
             "second-moment-forgotten",
             _combine((1.0, "W"), (-right.learning_rate, "m_hat")),
-            "did not divide by the root of v̂",
+            gettext("did not divide by the root of v̂"),
         ),
     )
     return [

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds.base import Setting, Sizes, Step
 from workings.problems.kinds.loss import CrossEntropy, OneHot
@@ -74,11 +75,19 @@ class Total(Op):
         count = len(self.parts)
         if self.divisor == 1:
             mean = replace(self, divisor=count)
-            yield "mean-for-sum", mean, f"divided by {count}: took the mean"
+            yield "mean-for-sum", mean, gettext("divided by {count}: took the mean", count=count)
         else:
             total = replace(self, divisor=1)
-            yield "one-over-n-forgotten", total, f"added, without dividing by {count}"
-        yield "only-last-loss", Copy(self.parts[-1]), "took the loss of the last time alone"
+            yield (
+                "one-over-n-forgotten",
+                total,
+                gettext("added, without dividing by {count}", count=count),
+            )
+        yield (
+            "only-last-loss",
+            Copy(self.parts[-1]),
+            gettext("took the loss of the last time alone"),
+        )
 
 
 def build_output_steps(
@@ -150,18 +159,26 @@ class TargetRow(RowSlice):
 def _build_loss_step(t: int, probabilities: str, target: str, prefix: str) -> Step:
     right = CrossEntropy(probabilities, f"{prefix}{target}")
     mistakes: list[MistakeOption] = [
-        ("loss-not-negated", replace(right, is_negative=False), "left out the minus sign"),
-        ("wrong-logarithm", replace(right, base=2.0), "used the logarithm to base 2, not ln"),
-        ("wrong-logarithm", replace(right, base=10.0), "used the logarithm to base 10, not ln"),
+        ("loss-not-negated", replace(right, is_negative=False), gettext("left out the minus sign")),
+        (
+            "wrong-logarithm",
+            replace(right, base=2.0),
+            gettext("used the logarithm to base 2, not ln"),
+        ),
+        (
+            "wrong-logarithm",
+            replace(right, base=10.0),
+            gettext("used the logarithm to base 10, not ln"),
+        ),
         (
             "summed-over-all-classes",
             replace(right, all_classes=True),
-            "added −ln p of every class, not only of the target",
+            gettext("added −ln p of every class, not only of the target"),
         ),
         (
             "logarithm-forgotten",
             Linear(((probabilities, f"{prefix}{target}ᵀ"),)),
-            "took the probability itself, without ln",
+            gettext("took the probability itself, without ln"),
         ),
     ]
     return Step(f"{prefix}loss", right, t, row_axis="", mistakes=tuple(mistakes))

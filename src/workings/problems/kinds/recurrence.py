@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from workings.languages import gettext, ngettext
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds.base import Sizes, Step
 from workings.problems.ops import Linear, MistakeOption, RowSlice
@@ -57,9 +58,14 @@ def describe_state(key: str, step: Step) -> str:
     match = _STATE.fullmatch(key)
     assert match is not None
     if match["time"] is None:
-        return f"the initial {match['name']}0"
+        return gettext("the initial {name}0", name=match["name"])
     distance = (step.part_index or 0) - int(match["time"])
-    return f"the {match['name']} of {distance} step{'s' if distance > 1 else ''} before"
+    return ngettext(
+        "the {name} of {count} step before",
+        "the {name} of {count} steps before",
+        distance,
+        name=match["name"],
+    )
 
 
 def list_state_mistakes(step: Step, op: Linear) -> Iterator[MistakeOption]:
@@ -71,8 +77,12 @@ def list_state_mistakes(step: Step, op: Linear) -> Iterator[MistakeOption]:
         rest = (*op.pairs[:k], *op.pairs[k + 1 :])
         is_current = match["time"] == str(step.part_index)
         if rest and not is_current:
-            left_out = "left out the previous state"
+            left_out = gettext("left out the previous state")
             yield "recurrence-forgotten", replace(op, pairs=rest), left_out
         for older in list_older_states(x):
             wrong = replace(op, pairs=(*op.pairs[:k], (older, w), *op.pairs[k + 1 :]))
-            yield "state-not-updated", wrong, f"used {describe_state(older, step)}"
+            yield (
+                "state-not-updated",
+                wrong,
+                gettext("used {state}", state=describe_state(older, step)),
+            )

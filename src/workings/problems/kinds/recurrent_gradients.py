@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.elementwise import (
     CELL_FUNCTIONS,
     ElementwiseSum,
@@ -91,7 +92,7 @@ def _build_forward_steps(sizes: Sizes, function: str) -> list[Step]:
         pairs = ((f"x.{t}", "W_xh"), (_get_state(t - 1), "W_hh"))
         total = Linear(pairs, bias="b" if "b" in sizes else None)
         without = replace(total, pairs=pairs[:1])
-        mistakes = (("recurrence-forgotten", without, "left out the previous state"),)
+        mistakes = (("recurrence-forgotten", without, gettext("left out the previous state")),)
         steps.append(Step("sum", total, part_index=t, row_axis="", mistakes=mistakes))
         steps.append(Step("h", Activation(f"sum.{t}", function), part_index=t, row_axis=""))
     return steps
@@ -107,21 +108,27 @@ def _build_state_gradient_step(sizes: Sizes, t: int) -> Step:
     pair = (upstream, "W_hhᵀ")
     right: Op = Linear((pair,)) if direct is None else AddedProduct(direct, pair)
     wrong_pairs = (
-        ("jacobian-transposed", (upstream, "W_hh"), "multiplied by W_hh, not by W_hhᵀ"),
-        ("wrong-weight", (upstream, "W_xhᵀ"), "multiplied by W_xhᵀ, not by W_hhᵀ"),
-        ("slope-forgotten", (f"dh.{t + 1}", "W_hhᵀ"), "used the next dh, not the next dsum"),
+        ("jacobian-transposed", (upstream, "W_hh"), gettext("multiplied by W_hh, not by W_hhᵀ")),
+        ("wrong-weight", (upstream, "W_xhᵀ"), gettext("multiplied by W_xhᵀ, not by W_hhᵀ")),
+        (
+            "slope-forgotten",
+            (f"dh.{t + 1}", "W_hhᵀ"),
+            gettext("used the next dh, not the next dsum"),
+        ),
     )
     mistakes: list[MistakeOption] = []
     for name, wrong, description in wrong_pairs:
         op: Op = Linear((wrong,)) if direct is None else AddedProduct(direct, wrong)
         mistakes.append((name, op, description))
     if direct is None:
-        mistakes.append(("weight-forgotten", Copy(upstream), "did not multiply by W_hhᵀ"))
+        mistakes.append(("weight-forgotten", Copy(upstream), gettext("did not multiply by W_hhᵀ")))
     else:
-        without = "left out the gradient of the next time step"
+        without = gettext("left out the gradient of the next time step")
         mistakes.append(("not-accumulated-over-time", Copy(direct), without))
         product = Linear((pair,))
-        mistakes.append(("own-loss-forgotten", product, "left out the gradient of its own loss"))
+        mistakes.append(
+            ("own-loss-forgotten", product, gettext("left out the gradient of its own loss"))
+        )
     return Step("dh", right, part_index=t, row_axis="", mistakes=tuple(mistakes))
 
 
@@ -135,23 +142,39 @@ def _build_accumulated_step(name: str, inputs: list[str], earlier: list[str] | N
     transposed = tuple((f"dsum.{t}ᵀ", x) for t, x in zip(times, inputs, strict=True))
     unsloped = tuple((f"{x}ᵀ", f"dh.{t}") for t, x in zip(times, inputs, strict=True))
     mistakes: list[MistakeOption] = [
-        ("gradient-transposed", Linear(transposed), "computed the transpose of every product"),
-        ("slope-forgotten", Linear(unsloped), "used dh, not dsum"),
+        (
+            "gradient-transposed",
+            Linear(transposed),
+            gettext("computed the transpose of every product"),
+        ),
+        ("slope-forgotten", Linear(unsloped), gettext("used dh, not dsum")),
     ]
     if len(inputs) > 1:
         mistakes += [
-            ("not-accumulated-over-time", Linear(pairs[-1:]), "took the last time step only"),
-            ("not-accumulated-over-time", Linear(pairs[:1]), "took the first time step only"),
+            (
+                "not-accumulated-over-time",
+                Linear(pairs[-1:]),
+                gettext("took the last time step only"),
+            ),
+            (
+                "not-accumulated-over-time",
+                Linear(pairs[:1]),
+                gettext("took the first time step only"),
+            ),
             (
                 "mean-for-sum",
                 AveragedProducts(pairs, divisor=float(len(inputs))),
-                "took the mean over time, not the sum",
+                gettext("took the mean over time, not the sum"),
             ),
         ]
     if earlier is not None:
         shifted = tuple((f"{x}ᵀ", f"dsum.{t}") for t, x in zip(times, earlier, strict=True))
         mistakes.append(
-            ("state-of-same-time", Linear(shifted), "used the new state, not the previous one")
+            (
+                "state-of-same-time",
+                Linear(shifted),
+                gettext("used the new state, not the previous one"),
+            )
         )
     return Step(name, Linear(pairs), row_axis="", mistakes=tuple(mistakes))
 
@@ -162,13 +185,19 @@ def _build_bias_step(count: int) -> Step:
 
     times = range(1, count + 1)
     right = add("dsum", times)
-    mistakes: list[MistakeOption] = [("slope-forgotten", add("dh", times), "added dh, not dsum")]
+    mistakes: list[MistakeOption] = [
+        ("slope-forgotten", add("dh", times), gettext("added dh, not dsum"))
+    ]
     if count > 1:
         last, mean = add("dsum", times[-1:]), replace(right, divisor=float(count))
         mistakes += [
-            ("not-accumulated-over-time", last, "took the last time step only"),
-            ("not-accumulated-over-time", add("dsum", times[:1]), "took the first time step only"),
-            ("mean-for-sum", mean, "took the mean over time, not the sum"),
+            ("not-accumulated-over-time", last, gettext("took the last time step only")),
+            (
+                "not-accumulated-over-time",
+                add("dsum", times[:1]),
+                gettext("took the first time step only"),
+            ),
+            ("mean-for-sum", mean, gettext("took the mean over time, not the sum")),
         ]
     return Step("db", right, row_axis="", mistakes=tuple(mistakes))
 
@@ -269,19 +298,23 @@ class FrobeniusNorm(UnaryOp):
 
 def _list_jacobian_mistakes(right: StateJacobian) -> tuple[MistakeOption, ...]:
     return (
-        ("slope-forgotten", Copy(right.weight), "left out the slope of the activation"),
+        ("slope-forgotten", Copy(right.weight), gettext("left out the slope of the activation")),
         (
             "jacobian-transposed",
             replace(right, weight=f"{right.weight}ᵀ"),
-            f"used {right.weight}ᵀ, not {right.weight}",
+            gettext("used {weight}ᵀ, not {weight}", weight=right.weight),
         ),
         (
             "slope-on-wrong-side",
             replace(right, scales_rows=True),
-            "multiplied the other side of W_hh by the slopes",
+            gettext("multiplied the other side of W_hh by the slopes"),
         ),
         *(
-            ("wrong-slope", replace(right, function=other), f"used the slope of {name}")
+            (
+                "wrong-slope",
+                replace(right, function=other),
+                gettext("used the slope of {name}", name=gettext(name)),
+            )
             for other, name in ACTIVATION_NAMES.items()
             if other != right.function
         ),
@@ -295,13 +328,13 @@ def _build_product_steps(t: int) -> list[Step]:
         (
             "product-in-wrong-order",
             Linear(((jacobian, product),)),
-            "multiplied the Jacobians in the other order",
+            gettext("multiplied the Jacobians in the other order"),
         ),
-        ("not-accumulated-over-time", Copy(jacobian), "took the last Jacobian only"),
+        ("not-accumulated-over-time", Copy(jacobian), gettext("took the last Jacobian only")),
         (
             "elementwise-product",
             make_product(product, jacobian),
-            "multiplied cell by cell, not as matrices",
+            gettext("multiplied cell by cell, not as matrices"),
         ),
     )
     return [
@@ -319,16 +352,20 @@ def _build_product_steps(t: int) -> list[Step]:
             part_index=t,
             row_axis="",
             mistakes=(
-                ("root-forgotten", replace(norm, is_rooted=False), "did not take the root"),
+                (
+                    "root-forgotten",
+                    replace(norm, is_rooted=False),
+                    gettext("did not take the root"),
+                ),
                 (
                     "square-forgotten",
                     replace(norm, is_rooted=False, is_squared=False),
-                    "added the numbers, not their squares",
+                    gettext("added the numbers, not their squares"),
                 ),
                 (
                     "not-accumulated-over-time",
                     FrobeniusNorm(jacobian),
-                    "took the norm of the last Jacobian, not of the product",
+                    gettext("took the norm of the last Jacobian, not of the product"),
                 ),
             ),
         ),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from workings.languages import gettext
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds.affine import ElementwiseAffine, take_root
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
@@ -45,12 +46,16 @@ class MeanSquare(UnaryOp):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         centered = replace(self, centered=True)
-        yield "mean-subtracted", centered, "subtracted the mean first, as a layer norm does"
+        yield (
+            "mean-subtracted",
+            centered,
+            gettext("subtracted the mean first, as a layer norm does"),
+        )
         total = replace(self, is_sum=True)
-        yield "sum-for-mean", total, "did not divide the sum of the squares"
+        yield "sum-for-mean", total, gettext("did not divide the sum of the squares")
         if problem.exact_matrices[self.x].shape[1] > 1:
             unbiased = replace(self, unbiased=True)
-            yield "variance-over-n-minus-1", unbiased, "divided by d − 1, not by d"
+            yield "variance-over-n-minus-1", unbiased, gettext("divided by d − 1, not by d")
 
 
 @dataclass(frozen=True)
@@ -72,9 +77,13 @@ class RootMeanSquare(UnaryOp):
         return self._format(n, n.number(float(env[self.x].mid[i, j])))
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "root-forgotten", Copy(self.x), "did not take the root"
+        yield "root-forgotten", Copy(self.x), gettext("did not take the root")
         if self.eps:
-            yield "eps-forgotten", replace(self, eps=0.0), f"left out ε = {self.eps:.4g}"
+            yield (
+                "eps-forgotten",
+                replace(self, eps=0.0),
+                gettext("left out ε = {eps:.4g}", eps=self.eps),
+            )
 
 
 @dataclass(frozen=True)
@@ -101,8 +110,8 @@ class RootQuotient(Op):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         square = replace(self, rms=self.rms.replace("rms", "mean_square"))
-        yield "root-forgotten", square, "divided by the mean square, not by its root"
-        yield "not-normalized", Copy(self.x), "did not divide by the root mean square"
+        yield "root-forgotten", square, gettext("divided by the mean square, not by its root")
+        yield "not-normalized", Copy(self.x), gettext("did not divide by the root mean square")
 
 
 def build_rms_norm_steps(eps: float, x: str, gamma: str | None, prefix: str = "") -> list[Step]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds.base import Step
 from workings.problems.notation import Notation
@@ -96,17 +97,27 @@ class Rotation(UnaryOp):
         return Terms([tuple(map(float, pair)) for pair in terms])
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "rotation-forgotten", Copy(self.x), "did not rotate"
+        yield "rotation-forgotten", Copy(self.x), gettext("did not rotate")
         from_1 = replace(self, first_position=1)
-        yield "positions-from-1", from_1, "counted the positions from 1"
-        yield "rotated-backwards", replace(self, is_reversed=True), "rotated by −θ, not by θ"
+        yield "positions-from-1", from_1, gettext("counted the positions from 1")
+        yield (
+            "rotated-backwards",
+            replace(self, is_reversed=True),
+            gettext("rotated by −θ, not by θ"),
+        )
         other = "halves" if self.layout == "adjacent" else "adjacent"
-        yield "wrong-pairs", replace(self, layout=other), f"paired the columns as {other}"
+        yield (
+            "wrong-pairs",
+            replace(self, layout=other),
+            gettext("paired the columns as {other}", other=other),
+        )
         for base in _BASES:
             if base != self.base:
-                description = f"used the base {base:,.0f}, not {self.base:,.4g}"
+                description = gettext(
+                    "used the base {base:,.0f}, not {base_2:,.4g}", base=base, base_2=self.base
+                )
                 yield "wrong-base", replace(self, base=base), description
         degrees = replace(self, in_degrees=True)
-        yield "degrees-for-radians", degrees, "took the angles as degrees, not as radians"
+        yield "degrees-for-radians", degrees, gettext("took the angles as degrees, not as radians")
         per_pair = replace(self, exponent_width=1)
-        yield "exponent-by-column", per_pair, "used i/d as the exponent, not 2i/d"
+        yield "exponent-by-column", per_pair, gettext("used i/d as the exponent, not 2i/d")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from workings.languages import gettext, gettext_noop
 from workings.problems.intervals import Bools, IntervalMatrix
 from workings.problems.kinds.base import Setting, Sizes, Step
 from workings.problems.notation import Notation
@@ -34,7 +35,9 @@ EXPONENTIALS_OPTION = make_convention(
     "plain",
     "shifted",
     alternatives=(
-        Alternative("shifted", "the maximum is subtracted first", ("exponentials", "sums")),
+        Alternative(
+            "shifted", gettext_noop("the maximum is subtracted first"), ("exponentials", "sums")
+        ),
     ),
 )
 
@@ -79,25 +82,37 @@ class Exponentials(UnaryOp):
         return n.power(n.symbol("e"), exponent or n.number(own))
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "exponential-forgotten", Copy(self.x), "took the scores themselves, not e^score"
+        yield (
+            "exponential-forgotten",
+            Copy(self.x),
+            gettext("took the scores themselves, not e^score"),
+        )
         for base, name in ((2.0, "2"), (10.0, "10")):
-            yield "wrong-base", replace(self, base=base), f"used {name}^score, not e^score"
+            yield (
+                "wrong-base",
+                replace(self, base=base),
+                gettext("used {name}^score, not e^score", name=name),
+            )
         if self.is_shifted:
             plain = replace(self, is_shifted=False)
-            yield "maximum-not-subtracted", plain, "did not subtract the maximum of the row"
+            yield (
+                "maximum-not-subtracted",
+                plain,
+                gettext("did not subtract the maximum of the row"),
+            )
         else:
             shifted = replace(self, is_shifted=True)
-            yield "maximum-subtracted", shifted, "subtracted the maximum of the row first"
+            yield "maximum-subtracted", shifted, gettext("subtracted the maximum of the row first")
         if "masked" not in self.x:
             return
         mask = find_mask(problem, self.x)
         unscaled = replace(self, x=self.x.replace("masked", "scores"), allowed=mask)
-        yield "not-scaled", unscaled, "took the scores before they were scaled"
+        yield "not-scaled", unscaled, gettext("took the scores before they were scaled")
         if mask is not None:
             unmasked = replace(self, x=self.x.replace("masked", "scaled"))
-            yield "mask-forgotten", unmasked, "did not apply the mask"
+            yield "mask-forgotten", unmasked, gettext("did not apply the mask")
             zeros = replace(self, masked_value=0.0)
-            yield "masked-with-zeros", zeros, "took e⁰ = 1 where the mask forbids, not 0"
+            yield "masked-with-zeros", zeros, gettext("took e⁰ = 1 where the mask forbids, not 0")
 
 
 @dataclass(frozen=True)
@@ -125,11 +140,11 @@ class RowSums(UnaryOp):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         across = replace(self, transposed=True)
-        yield "wrong-softmax-axis", across, "added over the queries, not over the keys"
+        yield "wrong-softmax-axis", across, gettext("added over the queries, not over the keys")
         scores = replace(self, x=self.scores)
-        yield "exponential-forgotten", scores, "added the scores, not their exponentials"
+        yield "exponential-forgotten", scores, gettext("added the scores, not their exponentials")
         mean = replace(self, is_mean=True)
-        yield "mean-for-sum", mean, "took the mean of the exponentials, not their sum"
+        yield "mean-for-sum", mean, gettext("took the mean of the exponentials, not their sum")
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,11 +183,19 @@ class ExponentialShare(Normalization):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         undivided = Copy(self.exponentials)
-        yield "exp-not-normalised", undivided, "did not divide the exponentials by their sum"
+        yield (
+            "exp-not-normalised",
+            undivided,
+            gettext("did not divide the exponentials by their sum"),
+        )
         by_total = replace(self, divides_by_total=True)
-        yield "divided-by-total", by_total, "divided by the sum over all rows, not over the own row"
+        yield (
+            "divided-by-total",
+            by_total,
+            gettext("divided by the sum over all rows, not over the own row"),
+        )
         others = replace(self, leaves_out_own=True)
-        yield "own-term-left-out", others, "divided by the sum of the other exponentials"
+        yield "own-term-left-out", others, gettext("divided by the sum of the other exponentials")
 
 
 def build_weight_steps(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workings.errors import UserError
+from workings.languages import gettext
 from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.notation import Notation
@@ -100,10 +101,18 @@ class ClippedCounts(UnaryOp):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         for name, rule, description in (
-            ("not-clipped", "all", "counted every n-gram that a reference has, however often"),
-            ("counted-once", "once", "counted each n-gram once"),
-            ("clipped-by-sum", "sum", "added up the counts of the references"),
-            ("clipped-by-first-reference", "first", "compared with the first reference only"),
+            (
+                "not-clipped",
+                "all",
+                gettext("counted every n-gram that a reference has, however often"),
+            ),
+            ("counted-once", "once", gettext("counted each n-gram once")),
+            ("clipped-by-sum", "sum", gettext("added up the counts of the references")),
+            (
+                "clipped-by-first-reference",
+                "first",
+                gettext("compared with the first reference only"),
+            ),
         ):
             yield name, replace(self, rule=rule), description
 
@@ -164,13 +173,13 @@ class NgramTotals(Op):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         constant = replace(self, subtracts_order=False)
-        yield "length-for-totals", constant, "divided every order by the number of words"
-        yield "off-by-one", replace(self, plus=0), "did not add 1"
+        yield "length-for-totals", constant, gettext("divided every order by the number of words")
+        yield "off-by-one", replace(self, plus=0), gettext("did not add 1")
         references = problem.setting.options["references"]
         lengths = {len(words) for words in references} - {self.length}
         for length in sorted(lengths):
             wrong = replace(self, length=length)
-            yield "recall-for-precision", wrong, "counted the n-grams of the reference"
+            yield "recall-for-precision", wrong, gettext("counted the n-grams of the reference")
 
 
 @dataclass(frozen=True)
@@ -206,9 +215,9 @@ class Quotient(Op):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         if any(self.added):
-            yield "smoothing-forgotten", replace(self, added=()), "did not add 1"
+            yield "smoothing-forgotten", replace(self, added=()), gettext("did not add 1")
             first = replace(self, added=(1.0,) * len(self.added))
-            yield "unigrams-smoothed", first, "added 1 to the words, too"
+            yield "unigrams-smoothed", first, gettext("added 1 to the words, too")
 
 
 @dataclass(frozen=True)
@@ -233,7 +242,11 @@ class Share(UnaryOp):
             if length != self.length and length > 0:
                 yield name, replace(self, length=length, others=()), description
         if self.length > 1:
-            yield "not-divided", Copy(self.x), f"did not divide by {self.length}"
+            yield (
+                "not-divided",
+                Copy(self.x),
+                gettext("did not divide by {length}", length=self.length),
+            )
 
 
 @dataclass(frozen=True)
@@ -276,10 +289,10 @@ class BrevityPenalty(UnaryOp):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         for name, rule, description in (
-            ("brevity-penalty-forgotten", "none", "did not punish a short text"),
-            ("brevity-ratio-inverted", "inverted", "used c/r, not r/c"),
-            ("brevity-without-exponential", "ratio", "took c/r itself"),
-            ("long-text-rewarded", "always", "used e^(1 − r/c) for a long text, too"),
+            ("brevity-penalty-forgotten", "none", gettext("did not punish a short text")),
+            ("brevity-ratio-inverted", "inverted", gettext("used c/r, not r/c")),
+            ("brevity-without-exponential", "ratio", gettext("took c/r itself")),
+            ("long-text-rewarded", "always", gettext("used e^(1 − r/c) for a long text, too")),
         ):
             yield name, replace(self, rule=rule), description
 
@@ -320,9 +333,13 @@ class GeometricMean(UnaryOp):
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         for name, rule, description in (
-            ("arithmetic-for-geometric-mean", "arithmetic", "took the arithmetic mean"),
-            ("root-forgotten", "product", "multiplied and did not take the root"),
-            ("only-longest-ngrams", "last", "took the precision of the longest n-grams alone"),
+            ("arithmetic-for-geometric-mean", "arithmetic", gettext("took the arithmetic mean")),
+            ("root-forgotten", "product", gettext("multiplied and did not take the root")),
+            (
+                "only-longest-ngrams",
+                "last",
+                gettext("took the precision of the longest n-grams alone"),
+            ),
         ):
             yield name, replace(self, rule=rule), description
 
@@ -350,7 +367,11 @@ class Product(Op):
         return (self.a, self.b)
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "brevity-penalty-forgotten", Copy(self.b), "did not multiply by the brevity penalty"
+        yield (
+            "brevity-penalty-forgotten",
+            Copy(self.b),
+            gettext("did not multiply by the brevity penalty"),
+        )
 
 
 @dataclass(frozen=True)
@@ -400,16 +421,28 @@ class FMeasure(Op):
         return (self.precision, self.recall)
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
-        yield "arithmetic-for-harmonic-mean", replace(self, rule="mean"), "took the mean of P and R"
+        yield (
+            "arithmetic-for-harmonic-mean",
+            replace(self, rule="mean"),
+            gettext("took the mean of P and R"),
+        )
         half = replace(self, rule="no-factor")
-        yield "factor-forgotten", half, f"did not multiply by {1 + self.beta**2:g}"
+        yield (
+            "factor-forgotten",
+            half,
+            gettext("did not multiply by {beta:g}", beta=1 + self.beta**2),
+        )
         if self.beta != 1:
-            yield "beta-forgotten", replace(self, beta=1.0), "used β = 1"
+            yield "beta-forgotten", replace(self, beta=1.0), gettext("used β = 1")
             square_root = replace(self, beta=self.beta**0.5)
-            yield "beta-not-squared", square_root, "did not square β"
-            yield "precision-and-recall-swapped", replace(self, rule="swapped"), "exchanged P and R"
-        yield "precision-for-f", Copy(self.precision), "took the precision"
-        yield "recall-for-f", Copy(self.recall), "took the recall"
+            yield "beta-not-squared", square_root, gettext("did not square β")
+            yield (
+                "precision-and-recall-swapped",
+                replace(self, rule="swapped"),
+                gettext("exchanged P and R"),
+            )
+        yield "precision-for-f", Copy(self.precision), gettext("took the precision")
+        yield "recall-for-f", Copy(self.recall), gettext("took the recall")
 
 
 def _build_bleu_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: ARG001
@@ -464,7 +497,7 @@ def _build_bleu_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: AR
 def _name_texts(num_references: int) -> tuple[str, ...]:
     if num_references == 1:
         return ("candidate", "reference")
-    return ("candidate", *(f"reference {k}" for k in range(1, num_references + 1)))
+    return ("candidate", *(gettext("reference {k}", k=k) for k in range(1, num_references + 1)))
 
 
 def _count_ngrams(
@@ -474,8 +507,8 @@ def _count_ngrams(
     counts = [Counter(list_ngrams(words, order)) for words in (candidate, *references)]
     rows = tuple(tuple(float(count[ngram]) for count in counts) for ngram in ngrams)
     once = tuple(tuple(min(number, 1.0) for number in row) for row in rows)
-    wrong = (("repeats-not-counted", once, "counted each n-gram at most once"),)
-    return Numbers(rows, "the number of each n-gram in each text", wrong)
+    wrong = (("repeats-not-counted", once, gettext("counted each n-gram at most once")),)
+    return Numbers(rows, gettext("the number of each n-gram in each text"), wrong)
 
 
 def _choose_lengths(candidate: Words, references: tuple[Words, ...]) -> Numbers:
@@ -488,15 +521,25 @@ def _choose_lengths(candidate: Words, references: tuple[Words, ...]) -> Numbers:
         "first-reference": lengths[0],
     }
     wrong = [
-        (name, ((float(c), float(r)),), f"took the {name.partition('-')[0]} reference")
+        (
+            name,
+            ((float(c), float(r)),),
+            gettext("took the shortest reference")
+            if name == "shortest-reference"
+            else gettext("took the longest reference")
+            if name == "longest-reference"
+            else gettext("took the first reference"),
+        )
         for name, r in others.items()
         if r != closest
     ]
-    wrong.append(("lengths-swapped", ((float(closest), float(c)),), "exchanged c and r"))
+    wrong.append(("lengths-swapped", ((float(closest), float(c)),), gettext("exchanged c and r")))
     distinct = ((float(len(set(candidate))), float(closest)),)
-    wrong.append(("repeats-not-counted", distinct, "counted each word once"))
+    wrong.append(("repeats-not-counted", distinct, gettext("counted each word once")))
     return Numbers(
-        ((float(c), float(closest)),), "the lengths of candidate and reference", tuple(wrong)
+        ((float(c), float(closest)),),
+        gettext("the lengths of candidate and reference"),
+        tuple(wrong),
     )
 
 
@@ -507,10 +550,18 @@ def _build_rouge_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: A
     common = sum((Counter(candidate) & Counter(reference)).values())
     longest_run = _find_longest_run(candidate, reference)
     slips = (
-        ("order-ignored", Numbers(((float(common),),), ""), "counted common words in any order"),
-        ("contiguous-for-common", Numbers(((float(longest_run),),), ""), "took the longest run"),
+        (
+            "order-ignored",
+            Numbers(((float(common),),), ""),
+            gettext("counted common words in any order"),
+        ),
+        (
+            "contiguous-for-common",
+            Numbers(((float(longest_run),),), ""),
+            gettext("took the longest run"),
+        ),
     )
-    swapped = "divided by the length of the other text"
+    swapped = gettext("divided by the length of the other text")
     return [
         Step("table", table, row_axis=("", *reference), column_axis=("", *candidate)),
         Step("lcs", Corner("table"), row_axis="", mistakes=slips),
@@ -542,14 +593,14 @@ def _build_edit_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: AR
     table = EditTable("table", reference, hypothesis, setting.options["substitution"])
     m, k = len(reference), len(hypothesis)
     lengths = (
-        ("divided-by-hypothesis", k, "divided by the words of the hypothesis"),
-        ("divided-by-longer-text", max(m, k), "divided by the words of the longer text"),
-        ("divided-by-both", m + k, "divided by the words of both texts"),
-        ("off-by-one", m + 1, "divided by the rows of the table"),
+        ("divided-by-hypothesis", k, gettext("divided by the words of the hypothesis")),
+        ("divided-by-longer-text", max(m, k), gettext("divided by the words of the longer text")),
+        ("divided-by-both", m + k, gettext("divided by the words of both texts")),
+        ("off-by-one", m + 1, gettext("divided by the rows of the table")),
     )
     unequal = sum(a != b for a, b in zip(reference, hypothesis, strict=False)) + abs(m - k)
     by_position = Numbers(((float(unequal),),), "")
-    compared = ("only-diagonal", by_position, "compared word by word")
+    compared = ("only-diagonal", by_position, gettext("compared word by word"))
     return [
         Step("table", table, row_axis=("", *reference), column_axis=("", *hypothesis)),
         Step("distance", Corner("table"), row_axis="", mistakes=(compared,)),

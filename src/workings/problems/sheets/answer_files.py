@@ -4,13 +4,16 @@ import csv
 import io
 from typing import Any
 
+from workings.languages import gettext, gettext_noop
 from workings.problems.problem_file import format_toml
 from workings.problems.sheets.rounded_solution import CellTexts, nest_claims
 from workings.problems.sheets.sheet import Exercise, Sheet
 
 _FINDING = {"step": "?", "row": "?", "column": "?", "mistake": "?", "should": "?"}
-_COMMENT = 'Replace each "?" with a number: 0.5, "1/2" or "-inf". A "?" that stays is a blank.'
-_FINDING_COMMENT = (
+_COMMENT = gettext_noop(
+    'Replace each "?" with a number: 0.5, "1/2" or "-inf". A "?" that stays is a blank.'
+)
+_FINDING_COMMENT = gettext_noop(
     'Replace each "?": the step, row and column of the first wrong number, the name of the mistake,'
     "\nand the number that should stand there."
 )
@@ -24,7 +27,10 @@ def format_answer_files(sheet: Sheet) -> dict[str, str]:
     else:
         tables = {e.name: {"claim": _make_blank_claim(e, sheet)} for e in sheet.exercises}
         comment = _COMMENT
-    return {"answers.toml": format_toml(tables, comment), "answers.csv": _format_csv(sheet)}
+    return {
+        "answers.toml": format_toml(tables, gettext(comment)),
+        "answers.csv": _format_csv(sheet),
+    }
 
 
 def _list_blanks(exercise: Exercise, sheet: Sheet) -> dict[str, CellTexts]:

@@ -1,13 +1,17 @@
 """Sheets on dot-product and additive attention, and on a Transformer block."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
 import numpy as np
 
 from workings.errors import UserError
+from workings.languages import gettext, gettext_noop
 from workings.problems.intervals import Bools, Floats
+from workings.problems.kinds.rotation import Rotation
+from workings.problems.notation import Real
+from workings.problems.points import PointMatrix
 from workings.problems.problem import Problem
 from workings.problems.sheets.layer_sheets import check_norm_width, describe_norm, draw_feed_forward
 from workings.problems.sheets.sampling import (
@@ -38,12 +42,18 @@ from workings.problems.sheets.sheet_kind import (
 )
 
 _MAX_PROJECTION, _MAX_SCORE = 6.0, 25.0
+_MAX_EXPONENT = 4.0  # where e^score is written down
+_ROPE_BASE = 100.0
+_HALF_VALUES = (-1.5, -1, -0.5, 0, 0.5, 0.5, 1, 1.5, 2)
+_NUM_KEY_HEADS = 2  # of grouped heads
 
 
 def draw_attention(rng: Random, plan: SheetPlan) -> Givens:
     """Draw X (and the context), then weights that lead to reasonable scores."""
-    n, d, width = plan.tokens, plan.width, plan.heads * plan.d_k
-    values = INPUT_VALUES if n * d < 13 else SMALL_INPUT_VALUES
+    n, d = plan.tokens, plan.width
+    values: Sequence[Real] = INPUT_VALUES if n * d < 13 else SMALL_INPUT_VALUES
+    if plan.kind.name == "rope":  # whole numbers that are not rotated would look like rounded ones
+        values = _HALF_VALUES
     given = {"X": draw_inputs(rng, n, d, values)}
     context = given["X"]
     if plan.context:
@@ -52,11 +62,17 @@ def draw_attention(rng: Random, plan: SheetPlan) -> Givens:
 
     given["W_Q"], given["W_K"] = _draw_query_key_weights(rng, plan, given["X"], context, allowed)
     given["W_V"] = draw_until(
-        lambda: draw_weight(rng, d, width), lambda w: is_small(context @ w, _MAX_PROJECTION)
+        lambda: draw_weight(rng, d, _count_key_heads(plan) * plan.d_k),
+        lambda w: is_small(context @ w, _MAX_PROJECTION),
     )
     if plan.heads > 1 or plan.kind.name == "block":
-        given["W_O"] = draw_weight(rng, width, d)
+        given["W_O"] = draw_weight(rng, plan.heads * plan.d_k, d)
     return given
+
+
+def _count_key_heads(plan: SheetPlan) -> int:
+    """Return how many heads the keys and values have."""
+    return _NUM_KEY_HEADS if plan.kind.name == "grouped" else plan.heads
 
 
 def make_mask(plan: SheetPlan) -> Bools:
@@ -68,23 +84,57 @@ def make_mask(plan: SheetPlan) -> Bools:
 def _draw_query_key_weights(
     rng: Random, plan: SheetPlan, query_input: Floats, key_input: Floats, allowed: Bools
 ) -> tuple[Floats, Floats]:
-    """Draw W_Q and W_K together, head by head, so that their scores are reasonable."""
-    heads = []
-    for _ in range(plan.heads):
+    """Draw W_Q and W_K head by head, so that their scores are reasonable.
 
-        def penalty(weights: Floats) -> float:
-            w_q, w_k = np.split(weights, 2, axis=1)
-            queries, keys = query_input @ w_q, key_input @ w_k
-            scores = queries @ keys.T
-            useless = sum(not is_useful_weight(w) for w in (w_q, w_k))
-            large = sum(not is_small(x, _MAX_PROJECTION) for x in (queries, keys))
-            excess = np.maximum(np.abs(scores) - _MAX_SCORE, 0).sum()
-            return float(useless + large + excess + softmax_penalty(scores / plan.divisor, allowed))
+    Heads that share their keys have one W_K: it is drawn with the first of them.
+    """
+    queries, keys = list[Floats](), list[Floats]()
+    group = plan.heads // _count_key_heads(plan)
+    for head in range(plan.heads):
+        shared = keys[-1] if head % group else None
+        weights = draw_query_key_head(rng, plan, query_input, key_input, allowed, shared)
+        queries.append(weights[0])
+        if shared is None:
+            keys.append(weights[1])
+    return np.concatenate(queries, axis=1), np.concatenate(keys, axis=1)
 
-        start = np.concatenate([draw_weight(rng, plan.width, plan.d_k) for _ in range(2)], axis=1)
-        heads.append(np.split(hill_climb(rng, start, penalty), 2, axis=1))
-    w_q, w_k = (np.concatenate(blocks, axis=1) for blocks in zip(*heads, strict=True))
-    return w_q, w_k
+
+def draw_query_key_head(
+    rng: Random,
+    plan: SheetPlan,
+    query_input: Floats,
+    key_input: Floats,
+    allowed: Bools,
+    w_k: Floats | None = None,
+) -> tuple[Floats, Floats]:
+    """Draw the W_Q and W_K of a head, or W_Q alone for a given W_K."""
+    max_score = _MAX_SCORE
+    if plan.kind.name == "exponentials":
+        max_score = _MAX_EXPONENT * plan.divisor
+
+    def split(weights: Floats) -> tuple[Floats, Floats]:
+        return (weights[:, : plan.d_k], weights[:, plan.d_k :] if w_k is None else w_k)
+
+    def penalty(weights: Floats) -> float:
+        w_q, own_w_k = split(weights)
+        queries, keys = query_input @ w_q, key_input @ own_w_k
+        useless = sum(not is_useful_weight(w) for w in (w_q, own_w_k))
+        large = sum(not is_small(x, _MAX_PROJECTION) for x in (queries, keys))
+        if plan.kind.name == "rope":
+            queries, keys = _rotate(queries), _rotate(keys)
+        scores = queries @ keys.T
+        excess = np.maximum(np.abs(scores) - max_score, 0).sum()
+        return float(useless + large + excess + softmax_penalty(scores / plan.divisor, allowed))
+
+    count = 2 if w_k is None else 1
+    start = np.concatenate([draw_weight(rng, plan.width, plan.d_k) for _ in range(count)], axis=1)
+    return split(hill_climb(rng, start, penalty))
+
+
+def _rotate(x: Floats) -> Floats:
+    """Rotate adjacent pairs of columns by the positions of their rows."""
+    rotation = Rotation("x", _ROPE_BASE, "adjacent")
+    return rotation.compute({"x": PointMatrix.of(x)}).mid
 
 
 def draw_additive(rng: Random, plan: SheetPlan) -> Givens:
@@ -102,19 +152,49 @@ def draw_additive(rng: Random, plan: SheetPlan) -> Givens:
 
 def describe_attention(plan: SheetPlan, problem: Problem) -> list[str]:
     """Return sentences on the tokens, the mask, the context, the heads and d_k."""
-    sentences = [f"Each token is a {plan.vector}."]
+    sentences = [gettext("Each token is a {vector}.", vector=plan.vector)]
     if problem.setting.causal:
-        sentences.append("M hides later tokens: a token attends to itself and to those before it.")
+        sentences.append(
+            gettext("M hides later tokens: a token attends to itself and to those before it.")
+        )
     if plan.context:
-        sentences.append("Queries come from X, keys and values from the context.")
-    if plan.heads > 1:
-        heads = [f"to head {head + 1}" for head in range(plan.heads)]
+        sentences.append(gettext("Queries come from X, keys and values from the context."))
+    if plan.kind.name == "grouped":
+        sentences.append(_describe_groups(plan))
+    elif plan.heads > 1:
+        heads = [gettext("to head {head}", head=head + 1) for head in range(plan.heads)]
         shares = format_shares(plan.feature_axis, plan.d_k, heads)
-        sentences.append(f"Q, K and V are split: {shares}.")
+        sentences.append(gettext("Q, K and V are split: {shares}.", shares=shares))
+    if plan.kind.name == "rope":
+        sentences.append(
+            gettext(
+                "Before the scores, adjacent pairs of {axis} of Q and K are rotated by"
+                " pos / {base:.0f}^(2i/{d_k}); the first token has position 0, the first pair"
+                " i = 0.",
+                axis=plan.feature_axis,
+                base=_ROPE_BASE,
+                d_k=plan.d_k,
+            )
+        )
     if plan.is_scaled:
-        part = " of a head" if plan.heads > 1 else ""
-        sentences.append(f"A query{part} has d_k\u00a0=\u00a0{plan.d_k} numbers.")
+        sentences.append(
+            gettext("A query of a head has d_k\xa0=\xa0{d_k} numbers.", d_k=plan.d_k)
+            if plan.heads > 1
+            else gettext("A query has d_k\xa0=\xa0{d_k} numbers.", d_k=plan.d_k)
+        )
     return sentences
+
+
+def _describe_groups(plan: SheetPlan) -> str:
+    heads = [gettext("to head {head}", head=k + 1) for k in range(plan.heads)]
+    groups = [gettext("to group {group}", group=k + 1) for k in range(_NUM_KEY_HEADS)]
+    return gettext(
+        "Q is split: {head_shares}. K and V are split: {group_shares}. Adjacent heads share a"
+        " group: the first {count} heads group 1, the others group 2.",
+        head_shares=format_shares(plan.feature_axis, plan.d_k, heads),
+        group_shares=format_shares(plan.feature_axis, plan.d_k, groups),
+        count=plan.heads // _NUM_KEY_HEADS,
+    )
 
 
 def make_attention_settings(plan: SheetPlan) -> Fields:
@@ -124,7 +204,15 @@ def make_attention_settings(plan: SheetPlan) -> Fields:
         "scale": "sqrt(d_k)" if plan.is_scaled else "none",
         "mask": "causal" if _is_masked(plan) else "none",
         "normalizer": "softmax",
+        **_SETTINGS_OF_KIND.get(plan.kind.name, {}),
     }
+
+
+_SETTINGS_OF_KIND: dict[str, Fields] = {
+    "exponentials": {"exponentials": "plain"},
+    "rope": {"rope": "adjacent", "base": int(_ROPE_BASE)},
+    "grouped": {"kv_heads": _NUM_KEY_HEADS},
+}
 
 
 def _is_masked(plan: SheetPlan) -> bool:
@@ -184,6 +272,21 @@ def _choose_multi_head(plan: SheetPlan, given: Mapping[str, int]) -> SheetPlan:
     return choose_d_k(plan, given)
 
 
+def _choose_grouped(plan: SheetPlan, given: Mapping[str, int]) -> SheetPlan:
+    if plan.heads % _NUM_KEY_HEADS:
+        raise UserError(f"--heads {plan.heads}: two groups need an even number of heads")
+    return choose_d_k(plan, {"d_k": 3 if plan.width == 4 else 2, **given})
+
+
+def _choose_even_d_k(plan: SheetPlan, given: Mapping[str, int]) -> SheetPlan:
+    """Choose a d_k whose columns form pairs."""
+    d_k = given.get("d_k")
+    if d_k is not None and d_k % 2:
+        raise UserError(f"--d-k {d_k}: pairs of numbers are rotated, so it must be even")
+    default = next(k for k in (4, 6) if k != plan.width)
+    return choose_d_k(plan, {"d_k": default, **given})
+
+
 def _draw_block(rng: Random, plan: SheetPlan) -> Givens:
     return {**draw_feed_forward(rng, plan), **draw_attention(rng, plan)}
 
@@ -193,7 +296,10 @@ def _describe_block(plan: SheetPlan, problem: Problem) -> list[str]:
 
 
 def _describe_additive(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
-    return [f"Each token is a {plan.vector}.", f"The query's part is added to every {plan.vector}."]
+    return [
+        gettext("Each token is a {vector}.", vector=plan.vector),
+        gettext("The query's part is added to every {vector}.", vector=plan.vector),
+    ]
 
 
 _QUERY_OPTIONS = {
@@ -202,9 +308,9 @@ _QUERY_OPTIONS = {
 }
 _SELF_ATTENTION = SheetKind(
     name="self",
-    title="Self-attention",
+    title=gettext_noop("Self-attention"),
     problem_kind="attention",
-    picture="X → Q, K, V → Q Kᵀ / √d_k → softmax → · V",
+    picture=gettext_noop("X → Q, K, V → Q Kᵀ / √d_k → softmax → · V"),
     draw=draw_attention,
     describe=describe_attention,
     make_settings=make_attention_settings,
@@ -217,14 +323,14 @@ ATTENTION_SHEETS = (
     replace(
         _SELF_ATTENTION,
         name="masked",
-        title="Masked self-attention",
-        picture="X → Q, K, V → Q Kᵀ / √d_k + mask → softmax → · V",
+        title=gettext_noop("Masked self-attention"),
+        picture=gettext_noop("X → Q, K, V → Q Kᵀ / √d_k + mask → softmax → · V"),
     ),
     replace(
         _SELF_ATTENTION,
         name="cross",
-        title="Cross-attention",
-        picture="X, context → Q, K, V → Q Kᵀ / √d_k → softmax → · V",
+        title=gettext_noop("Cross-attention"),
+        picture=gettext_noop("X, context → Q, K, V → Q Kᵀ / √d_k → softmax → · V"),
         options={
             **_QUERY_OPTIONS,
             "context": SizeOption(lambda tokens, _: tokens, maximum=MAX_TOKENS),
@@ -233,17 +339,39 @@ ATTENTION_SHEETS = (
     replace(
         _SELF_ATTENTION,
         name="multi-head",
-        title="Multi-head attention",
-        picture="X → Q, K, V → split into heads → attention of each → joined · W_O",
+        title=gettext_noop("Multi-head attention"),
+        picture=gettext_noop("X → Q, K, V → split into heads → attention of each → joined · W_O"),
         options={**_QUERY_OPTIONS, "heads": make_fixed_option(2, minimum=1)},
         complete_plan=_choose_multi_head,
     ),
     replace(
         _SELF_ATTENTION,
+        name="exponentials",
+        title=gettext_noop("Attention with its exponentials"),
+        picture=gettext_noop("Q Kᵀ / √d_k → e^score → their sum → e^score / sum → · V"),
+    ),
+    replace(
+        _SELF_ATTENTION,
+        name="rope",
+        title=gettext_noop("Attention with rotary positions"),
+        picture=gettext_noop("X → Q, K, V → rotate Q and K → Q Kᵀ / √d_k → softmax → · V"),
+        options={"d_k": make_fixed_option(4)},
+        complete_plan=_choose_even_d_k,
+    ),
+    replace(
+        _SELF_ATTENTION,
+        name="grouped",
+        title=gettext_noop("Attention with grouped heads"),
+        picture=gettext_noop("X → Q of 4 heads, K and V of 2 → attention of each → joined · W_O"),
+        options={**_QUERY_OPTIONS, "heads": make_fixed_option(4, minimum=4)},
+        complete_plan=_choose_grouped,
+    ),
+    replace(
+        _SELF_ATTENTION,
         name="block",
-        title="A Transformer block",
+        title=gettext_noop("A Transformer block"),
         problem_kind="block",
-        picture="X → attention → add → norm → feed-forward → add → norm",
+        picture=gettext_noop("X → attention → add → norm → feed-forward → add → norm"),
         draw=_draw_block,
         describe=_describe_block,
         check_size=lambda n, width: check_distinct_tokens(n, width) or check_norm_width(n, width),
@@ -251,9 +379,9 @@ ATTENTION_SHEETS = (
     ),
     SheetKind(
         name="additive",
-        title="Additive attention",
+        title=gettext_noop("Additive attention"),
         problem_kind="additive",
-        picture="s, H → tanh(s W_s + H W_h) → · v → softmax → · H",
+        picture=gettext_noop("s, H → tanh(s W_s + H W_h) → · v → softmax → · H"),
         draw=draw_additive,
         describe=_describe_additive,
         options={"hidden_size": SizeOption(lambda _, width: min(width, 3))},

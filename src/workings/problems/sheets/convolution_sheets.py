@@ -4,6 +4,7 @@ from random import Random
 
 import numpy as np
 
+from workings.languages import gettext, gettext_noop
 from workings.problems.intervals import Floats
 from workings.problems.kinds.convolution import count_windows
 from workings.problems.problem import Problem
@@ -64,11 +65,22 @@ def _convolve(x: Floats, filters: list[Floats]) -> Floats:
 
 def _describe_conv1d(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
     return [
-        f"Each position is a {plan.vector}, each channel is one of its numbers.",
-        f"W has {_FILTERS} filters of {_KERNEL} positions: the first {_KERNEL} {plan.vector}s are"
-        " filter 1. A kernel is not flipped.",
-        f"Zeros are added on each side (padding {_PADDING}), and the window moves by {_STRIDE}"
-        " (the stride). Last, the maximum over all positions is taken.",
+        gettext(
+            "Each position is a {vector}, each channel is one of its numbers.", vector=plan.vector
+        ),
+        gettext(
+            "W has {filters} filters of {kernel} positions: the first {kernel} {vectors} "
+            "are filter 1. A kernel is not flipped.",
+            filters=_FILTERS,
+            kernel=_KERNEL,
+            vectors=plan.vectors,
+        ),
+        gettext(
+            "Zeros are added on each side (padding {padding}), and the window moves by "
+            "{stride} (the stride). Last, the maximum over all positions is taken.",
+            padding=_PADDING,
+            stride=_STRIDE,
+        ),
     ]
 
 
@@ -101,19 +113,28 @@ def _has_short_moments(row: Floats) -> bool:
 
 def _describe_batch_norm(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
     return [
-        f"Each example is a {plan.vector}; the batch has {plan.tokens} of them. ε = 0.",
-        f"The batch is normalized with the variance divided by {plan.tokens}. The running moments"
-        f" have momentum {_MOMENTUM}; the running variance gets the variance divided by"
-        f" {plan.tokens - 1}.",
+        gettext(
+            "Each example is a {vector}; the batch has {tokens} of them. ε = 0.",
+            vector=plan.vector,
+            tokens=plan.tokens,
+        ),
+        gettext(
+            "The batch is normalized with the variance divided by {tokens}. The running "
+            "moments have momentum {momentum}; the running variance gets the variance "
+            "divided by {tokens_2}.",
+            tokens=plan.tokens,
+            momentum=_MOMENTUM,
+            tokens_2=plan.tokens - 1,
+        ),
     ]
 
 
 CONVOLUTION_SHEETS = (
     SheetKind(
         name="conv1d",
-        title="Convolution and pooling",
+        title=gettext_noop("Convolution and pooling"),
         problem_kind="conv1d",
-        picture="X → padded → windows · W + b → ReLU → global maximum",
+        picture=gettext_noop("X → padded → windows · W + b → ReLU → global maximum"),
         draw=_draw_conv1d,
         describe=_describe_conv1d,
         make_settings=lambda _: {
@@ -127,14 +148,16 @@ CONVOLUTION_SHEETS = (
         min_size=(4, 1),
         max_size=(8, 3),
         size_names=("positions", "channels"),
-        size_text="{} positions of {} channels",
+        size_text=gettext_noop("{tokens} positions of {width} channels"),
         sentence="none",
     ),
     SheetKind(
         name="batch_norm",
-        title="Batch normalization",
+        title=gettext_noop("Batch normalization"),
         problem_kind="batch_norm",
-        picture="X → mean, variance of each feature → normalised → γ, β; running moments",
+        picture=gettext_noop(
+            "X → mean, variance of each feature → normalised → γ, β; running moments"
+        ),
         draw=_draw_batch_norm,
         describe=_describe_batch_norm,
         make_settings=lambda _: {"mode": "training", "momentum": _MOMENTUM, "eps": 0},
@@ -142,7 +165,7 @@ CONVOLUTION_SHEETS = (
         min_size=(3, 2),
         max_size=(6, 6),
         size_names=("examples", "features"),
-        size_text="{} examples of {} features",
+        size_text=gettext_noop("{tokens} examples of {width} features"),
         sentence="none",
         takes_any_numbers=False,
     ),

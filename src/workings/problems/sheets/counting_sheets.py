@@ -2,6 +2,7 @@
 
 from random import Random
 
+from workings.languages import gettext, gettext_noop
 from workings.problems.problem import Problem
 from workings.problems.sheets.sheet_kind import Fields, SheetKind, SheetPlan
 
@@ -22,10 +23,14 @@ def _draw_layers(rng: Random, plan: SheetPlan) -> Fields:
 
 def _describe_layers(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
     return [
-        f"The input is a text of {plan.tokens} tokens. Linear, convolutional and recurrent layers"
-        " have biases; a recurrent layer has two, b_ih and b_hh, per gate and direction.",
-        "Multiply-adds are the products with weights; those of an embedding are its size.",
-        "Activations are the outputs of layers that have parameters.",
+        gettext(
+            "The input is a text of {tokens} tokens. Linear, convolutional and recurrent "
+            "layers have biases; a recurrent layer has two, b_ih and b_hh, per gate and "
+            "direction.",
+            tokens=plan.tokens,
+        ),
+        gettext("Multiply-adds are the products with weights; those of an embedding are its size."),
+        gettext("Activations are the outputs of layers that have parameters."),
     ]
 
 
@@ -44,9 +49,14 @@ def _draw_cost(rng: Random, plan: SheetPlan) -> Fields:
 
 def _describe_cost(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
     return [
-        "n tokens of width d. Scores, mixed, projections, attention, recurrence and convolution are"
-        " multiply-adds of one layer; the recurrence multiplies both x and h by a d × d matrix.",
-        "Weights and states are numbers kept for the backward pass; a megabyte is 2²⁰ bytes.",
+        gettext(
+            "n tokens of width d. Scores, mixed, projections, attention, recurrence and "
+            "convolution are multiply-adds of one layer; the recurrence multiplies both x "
+            "and h by a d × d matrix."
+        ),
+        gettext(
+            "Weights and states are numbers kept for the backward pass; a megabyte is 2²⁰ bytes."
+        ),
     ]
 
 
@@ -66,9 +76,12 @@ def _draw_cache(rng: Random, plan: SheetPlan) -> Fields:
 
 def _describe_cache(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
     return [
-        "A model with these layers keeps the keys and values of n tokens for each text of the"
-        " batch. Its heads share kv_heads keys and values; all heads together have width d.",
-        "A megabyte is 2²⁰ bytes.",
+        gettext(
+            "A model with these layers keeps the keys and values of n tokens for each text "
+            "of the batch. Its heads share kv_heads keys and values; all heads together "
+            "have width d."
+        ),
+        gettext("A megabyte is 2²⁰ bytes."),
     ]
 
 
@@ -83,24 +96,24 @@ def _check_cache_width(tokens: int, width: int) -> str:  # noqa: ARG001
 COUNTING_SHEETS = (
     SheetKind(
         name="layers",
-        title="Counting the parameters of a model",
+        title=gettext_noop("Counting the parameters of a model"),
         problem_kind="layers",
-        picture="layers → output sizes → parameters → multiply-adds",
+        picture=gettext_noop("layers → output sizes → parameters → multiply-adds"),
         draw=_draw_layers,
         describe=_describe_layers,
         sizes=((8, 3), (12, 4), (20, 6)),
         min_size=(6, 2),
         max_size=(40, 16),
         size_names=("tokens", "width"),
-        size_text="{} tokens of width {}",
+        size_text=gettext_noop("{tokens} tokens of width {width}"),
         sentence="none",
         takes_any_numbers=False,
     ),
     SheetKind(
         name="cost",
-        title="The cost of attention and recurrence",
+        title=gettext_noop("The cost of attention and recurrence"),
         problem_kind="cost",
-        picture="n, d → n²d and nd² → ratio → memory",
+        picture=gettext_noop("n, d → n²d and nd² → ratio → memory"),
         draw=_draw_cost,
         describe=_describe_cost,
         sizes=((50, 16), (100, 32), (200, 64)),
@@ -112,9 +125,9 @@ COUNTING_SHEETS = (
     ),
     SheetKind(
         name="kv_cache",
-        title="The size of a key/value cache",
+        title=gettext_noop("The size of a key/value cache"),
         problem_kind="kv_cache",
-        picture="layers, heads, width → numbers per token → all tokens → megabytes",
+        picture=gettext_noop("layers, heads, width → numbers per token → all tokens → megabytes"),
         draw=_draw_cache,
         describe=_describe_cache,
         sizes=((50, 32), (100, 64), (200, 64)),

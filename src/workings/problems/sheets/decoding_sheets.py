@@ -4,6 +4,7 @@ from random import Random
 
 import numpy as np
 
+from workings.languages import gettext, gettext_noop
 from workings.problems.intervals import Floats
 from workings.problems.problem import Problem
 from workings.problems.sheets.sampling import SamplingError, draw_until
@@ -60,15 +61,19 @@ def _is_filtered(problem: Problem) -> bool:
 def _describe_sampling(plan: SheetPlan, problem: Problem) -> list[str]:
     options = problem.setting.options
     return [
-        f"First the {plan.tokens} likeliest tokens are kept (top-k) and renormalized. Of these, the"
-        f" likeliest whose probabilities reach {options['top_p']:g} are kept (top-p).",
+        gettext(
+            "First the {tokens} likeliest tokens are kept (top-k) and renormalized. Of "
+            "these, the likeliest whose probabilities reach {top_p:g} are kept (top-p).",
+            tokens=plan.tokens,
+            top_p=options["top_p"],
+        ),
         _describe_tokens(problem),
     ]
 
 
 def _describe_tokens(problem: Problem) -> str:
     names = ", ".join(f"{k} = {name}" for k, name in enumerate(problem.tokens or (), 1))
-    return f"A token is written as its word or its number: {names}."
+    return gettext("A token is written as its word or its number: {names}.", names=names)
 
 
 def _draw_sentence(rng: Random, plan: SheetPlan) -> Fields:
@@ -78,12 +83,17 @@ def _draw_sentence(rng: Random, plan: SheetPlan) -> Fields:
 
 
 def _describe_sentence(plan: SheetPlan, problem: Problem) -> list[str]:
-    previous = "row" if not plan.column_vectors else "column"
     return [
-        f"P has a {previous} for each previous token: the probabilities of the next one. start has"
-        " those of the first token.",
-        "Logarithms are natural. The perplexity is e to the minus mean log probability of a word.",
-        f"Words: {' '.join(problem.setting.options['sentence'])}.",
+        gettext(
+            "P has a {vector} for each previous token: the probabilities of the next "
+            "one. start has those of the first token.",
+            vector=plan.vector,
+        ),
+        gettext(
+            "Logarithms are natural. The perplexity is e to the minus mean log probability "
+            "of a word."
+        ),
+        gettext("Words: {sentence}.", sentence=" ".join(problem.setting.options["sentence"])),
     ]
 
 
@@ -102,12 +112,18 @@ def _is_decided(problem: Problem) -> bool:
 
 
 def _describe_search(plan: SheetPlan, problem: Problem) -> list[str]:
-    previous = "row" if not plan.column_vectors else "column"
     return [
-        f"P has a {previous} for each previous token: the probabilities of the next one. start has"
-        " those of the first token.",
-        f"Beam search keeps {_BEAMS} hypotheses, the best first. The score of a hypothesis is the"
-        " product of its probabilities (totals); scores has a row for each hypothesis kept before.",
+        gettext(
+            "P has a {vector} for each previous token: the probabilities of the next "
+            "one. start has those of the first token.",
+            vector=plan.vector,
+        ),
+        gettext(
+            "Beam search keeps {beams} hypotheses, the best first. The score of a "
+            "hypothesis is the product of its probabilities (totals); scores has a row for "
+            "each hypothesis kept before.",
+            beams=_BEAMS,
+        ),
         _describe_tokens(problem),
     ]
 
@@ -115,9 +131,9 @@ def _describe_search(plan: SheetPlan, problem: Problem) -> list[str]:
 DECODING_SHEETS = (
     SheetKind(
         name="sampling",
-        title="Top-k and top-p sampling",
+        title=gettext_noop("Top-k and top-p sampling"),
         problem_kind="sampling",
-        picture="probabilities → top-k → renormalized → top-p → renormalized",
+        picture=gettext_noop("probabilities → top-k → renormalized → top-p → renormalized"),
         draw=_draw_sampling,
         describe=_describe_sampling,
         is_suitable=_is_filtered,
@@ -125,31 +141,31 @@ DECODING_SHEETS = (
         min_size=(2, 4),
         max_size=(5, 6),
         size_names=("k", "tokens"),
-        size_text="the best {} of {} tokens",
+        size_text=gettext_noop("the best {tokens} of {width} tokens"),
         check_size=lambda k, n: "" if k < n else "top-k must drop a token: use a smaller k",
         sentence="none",
         takes_any_numbers=False,
     ),
     SheetKind(
         name="sentence",
-        title="The probability of a sentence",
+        title=gettext_noop("The probability of a sentence"),
         problem_kind="sentence",
-        picture="P(word | word before) → logarithms → sum → perplexity",
+        picture=gettext_noop("P(word | word before) → logarithms → sum → perplexity"),
         draw=_draw_sentence,
         describe=_describe_sentence,
         sizes=((3, 3), (4, 4), (5, 5)),
         min_size=(2, 3),
         max_size=(6, 6),
         size_names=("words", "tokens"),
-        size_text="{} words of {} tokens",
+        size_text=gettext_noop("{tokens} words of {width} tokens"),
         sentence="none",
         takes_any_numbers=False,
     ),
     SheetKind(
         name="beam_search",
-        title="Beam search",
+        title=gettext_noop("Beam search"),
         problem_kind="beam_search",
-        picture="hypotheses × tokens → scores → the best are kept → the best of all",
+        picture=gettext_noop("hypotheses × tokens → scores → the best are kept → the best of all"),
         draw=_draw_search,
         describe=_describe_search,
         make_settings=lambda _: {"beams": _BEAMS, "scores": "probability"},
@@ -158,7 +174,7 @@ DECODING_SHEETS = (
         min_size=(2, 3),
         max_size=(3, 5),
         size_names=("length", "tokens"),
-        size_text="{} of {} tokens",
+        size_text=gettext_noop("{tokens} of {width} tokens"),
         sentence="none",
         takes_any_numbers=False,
     ),

@@ -7,6 +7,7 @@ from typing import Any
 
 from workings.errors import UserError
 from workings.io import atomic_folder, read_bytes
+from workings.languages import SOURCE_LANGUAGE, get_language, gettext, list_languages
 from workings.problems.problem_file import format_toml
 from workings.problems.sheets.rounded_solution import make_answer_key, nest_claims
 from workings.problems.sheets.sheet import Exercise, Sheet
@@ -40,7 +41,7 @@ def _render_problem(exercise: Exercise, hides_formulas: bool) -> str:
     if exercise.planted_mistake is None:
         return format_toml(table)
     claim = nest_claims(exercise.problem, exercise.planted_mistake.claims)
-    return format_toml({**table, "claim": claim}, "Which number is the first wrong one?")
+    return format_toml({**table, "claim": claim}, gettext("Which number is the first wrong one?"))
 
 
 def _render_key(exercise: Exercise, decimals: int) -> str:
@@ -50,12 +51,25 @@ def _render_key(exercise: Exercise, decimals: int) -> str:
     if planted is not None:
         row, column = planted.cell
         comment = (
-            f"Planted: {planted.name} ({planted.description})\n"
-            f"First wrong number: {planted.step_title}, row {row + 1}, column {column + 1}:"
-            f" {planted.claimed} instead of {planted.correct}"
+            gettext(
+                "Planted: {mistake} ({description})",
+                mistake=planted.name,
+                description=planted.description,
+            )
+            + "\n"
+            + gettext(
+                "First wrong number: {step}, row {row}, column {column}: {claimed} instead of"
+                " {expected}",
+                step=planted.step_title,
+                row=row + 1,
+                column=column + 1,
+                claimed=planted.claimed,
+                expected=planted.correct,
+            )
         )
         if planted.equivalent_names:
-            comment += f"\nThe same numbers come from {', '.join(planted.equivalent_names)}"
+            names = ", ".join(planted.equivalent_names)
+            comment += "\n" + gettext("The same numbers come from {names}", names=names)
     return format_toml({**exercise.table, "claim": claim}, comment)
 
 
@@ -74,6 +88,7 @@ def format_manifest(sheet: Sheet, names: Iterable[str]) -> str:
         "decimals": sheet.decimals,
         "vectors": "columns" if sheet.plans[0].column_vectors else "rows",
         "mistakes": sheet.mistakes,
+        "language": get_language().code,
     }
     data |= {"hide_formulas": True} if sheet.hides_formulas else {}
     for plan in sheet.plans:
@@ -83,6 +98,12 @@ def format_manifest(sheet: Sheet, names: Iterable[str]) -> str:
             data["scale"] = "sqrt(d_k)" if plan.is_scaled else "none"
     data |= {"notes": sheet.notes, "problems": problems, "files": sorted(names)}
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_sheet_language(folder: Path) -> str:
+    """Return the language that a sheet was made in; English if it does not say."""
+    code = read_manifest(folder).get("language", SOURCE_LANGUAGE)
+    return code if code in list_languages() else SOURCE_LANGUAGE
 
 
 def _describe_problem(exercise: Exercise, sheet: Sheet) -> dict[str, Any]:
@@ -104,7 +125,7 @@ def _get_version() -> str:
         return "unknown"
 
 
-def write_folder(files: Mapping[str, str], folder: Path) -> None:
+def write_folder(files: Mapping[str, str | bytes], folder: Path) -> None:
     """Write the files to a temporary folder and rename it when all are written.
 
     An existing sheet is replaced; a folder with any other file is an error.
@@ -112,10 +133,10 @@ def write_folder(files: Mapping[str, str], folder: Path) -> None:
     folder = folder.resolve()
     _check_overwrite(folder)
     with atomic_folder(folder, unique=True, replace=True) as temporary:
-        for name, text in files.items():
+        for name, content in files.items():
             path = temporary / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", newline="\n")
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def _check_overwrite(folder: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from workings.languages import gettext, gettext_noop
 from workings.problems.intervals import Floats
 from workings.problems.problem import Problem
 from workings.problems.sheets.attention_sheets import (
@@ -45,7 +46,12 @@ NUM_MLP_CLASSES = 3
 RNN_INPUT_VALUES = (-1, -0.5, 0.5, 1, 2)
 STATE_VALUES = (-0.5, -0.4, -0.2, 0.2, 0.3, 0.5, 0.6)
 MIN_SUM, MAX_SUM = 0.2, 1.8  # of the argument of tanh: its slope is from 0.1 to 0.96
-_GATE_NAMES = ("input (i)", "forget (f)", "cell (g)", "output (o)")
+_GATE_NAMES = (
+    gettext_noop("input (i)"),
+    gettext_noop("forget (f)"),
+    gettext_noop("cell (g)"),
+    gettext_noop("output (o)"),
+)
 
 
 def draw_upstream(rng: Random, rows: int, columns: int) -> Floats:
@@ -195,8 +201,11 @@ def draw_adam(rng: Random, plan: SheetPlan) -> Givens:
 
 def _describe_classes(plan: SheetPlan) -> list[str]:
     return [
-        f"Each example is a {plan.vector} of logits. The targets are classes, counted from 1.",
-        "The logarithm is natural, and the loss is the mean of the losses.",
+        gettext(
+            "Each example is a {vector} of logits. The targets are classes, counted from 1.",
+            vector=plan.vector,
+        ),
+        gettext("The logarithm is natural, and the loss is the mean of the losses."),
     ]
 
 
@@ -204,12 +213,17 @@ def _describe_cross_entropy(plan: SheetPlan, problem: Problem) -> list[str]:
     smoothing = problem.setting.options["label_smoothing"]
     if not smoothing:
         return _describe_classes(plan)
-    sentence = f"With label smoothing, {smoothing:g} of each target is shared among all classes."
+    sentence = gettext(
+        "With label smoothing, {smoothing:g} of each target is shared among all classes.",
+        smoothing=smoothing,
+    )
     return [*_describe_classes(plan), sentence]
 
 
 def _describe_upstream(output: str) -> str:
-    return f"d{output} is the gradient of the loss with respect to {output}, and so on."
+    return gettext(
+        "d{output} is the gradient of the loss with respect to {output}, and so on.", output=output
+    )
 
 
 def _describe_jacobian(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
@@ -218,34 +232,42 @@ def _describe_jacobian(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa:
 
 def _describe_linear(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
     return [
-        f"Each example is a {plan.vector}. The activation is the ReLU.",
+        gettext("Each example is a {vector}. The activation is the ReLU.", vector=plan.vector),
         _describe_upstream("Y"),
     ]
 
 
 def _describe_mlp(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
     return [
-        f"Each example is a {plan.vector}. The activation is the ReLU.",
-        "The targets are classes, counted from 1. The loss is the mean of the losses.",
+        gettext("Each example is a {vector}. The activation is the ReLU.", vector=plan.vector),
+        gettext("The targets are classes, counted from 1. The loss is the mean of the losses."),
         _describe_upstream("logits"),
     ]
 
 
 def _describe_norm_gradient(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
-    return [f"Each token is a {plan.vector}.", describe_norm(plan), _describe_upstream("Y")]
+    return [
+        gettext("Each token is a {vector}.", vector=plan.vector),
+        describe_norm(plan),
+        _describe_upstream("Y"),
+    ]
 
 
 def _describe_attention_gradient(plan: SheetPlan, problem: Problem) -> list[str]:
-    sentence = "Without W_O, the output is mixed. weighted_sum has one number for each query."
+    sentence = gettext(
+        "Without W_O, the output is mixed. weighted_sum has one number for each query."
+    )
     return [*describe_attention(plan, problem), sentence, _describe_upstream("output")]
 
 
 def _describe_rnn(plan: SheetPlan) -> str:
-    return f"x₁, x₂, … are the {plan.vector}s of X."
+    return gettext("x₁, x₂, … are the {vectors} of X.", vectors=plan.vectors)
 
 
 def _describe_rnn_gradient(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
-    sentence = f"{plan.vector.capitalize()} t of dH is the gradient of the loss at time t."
+    sentence = gettext(
+        "{vector} t of dH is the gradient of the loss at time t.", vector=plan.vector.capitalize()
+    )
     return [_describe_rnn(plan), sentence, _describe_upstream("h")]
 
 
@@ -253,34 +275,49 @@ def _describe_rnn_jacobian(plan: SheetPlan, problem: Problem) -> list[str]:  # n
     order = "[to][from]" if plan.column_vectors else "[from][to]"
     return [
         _describe_rnn(plan),
-        f"The Jacobian of time t leads from h at time t − 1 to h at time t: {order}.",
-        "The product leads from h0; its norm is the root of the sum of its squares.",
+        gettext(
+            "The Jacobian of time t leads from h at time t − 1 to h at time t: {order}.",
+            order=order,
+        ),
+        gettext("The product leads from h0; its norm is the root of the sum of its squares."),
     ]
 
 
 def _describe_lstm_gradient(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
     shares = format_shares(plan.feature_axis, plan.hidden_size, _GATE_NAMES)
     return [
-        f"The sum x W_x + h0 W_h + b has the gates side by side: {shares}."
+        gettext("The sum x W_x + h0 W_h + b has the gates side by side: {shares}.", shares=shares)
         if not plan.column_vectors
-        else f"The sum W_x x + W_h h0 + b has the gates one below the other: {shares}.",
-        "dc_next is the gradient that reaches c from the next time step.",
+        else gettext(
+            "The sum W_x x + W_h h0 + b has the gates one below the other: {shares}.", shares=shares
+        ),
+        gettext("dc_next is the gradient that reaches c from the next time step."),
         _describe_upstream("h"),
     ]
 
 
 def _describe_optimizer(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
     options = problem.setting.options
-    rate = f"the learning rate is {options['learning_rate']:g}"
+    rate = gettext("the learning rate is {learning_rate:g}", learning_rate=options["learning_rate"])
     if options["optimizer"] == "momentum":
         return [
-            f"One step with momentum: {rate}, the momentum {options['momentum']:g}. velocity0 is"
-            " the velocity before the step."
+            gettext(
+                "One step with momentum: {rate}, the momentum {momentum:g}. velocity0 is the "
+                "velocity before the step.",
+                rate=rate,
+                momentum=options["momentum"],
+            )
         ]
     return [
-        f"Step t = {options['t']} of Adam: {rate}, β₁ = {options['beta_1']:g},"
-        f" β₂ = {options['beta_2']:g}, ε = {options['eps']:g}."
-        " m0 and v0 are the moments before the step."
+        gettext(
+            "Step t = {t} of Adam: {rate}, β₁ = {beta_1:g}, β₂ = {beta_2:g}, ε = {eps:g}. "
+            "m0 and v0 are the moments before the step.",
+            t=options["t"],
+            rate=rate,
+            beta_1=options["beta_1"],
+            beta_2=options["beta_2"],
+            eps=options["eps"],
+        )
     ]
 
 
@@ -303,7 +340,7 @@ def _make_loss_sheet(name: str, title: str, picture: str, label_smoothing: float
         min_size=(2, 3),
         max_size=(6, 5),
         size_names=("examples", "classes"),
-        size_text="{} examples of {} classes",
+        size_text=gettext_noop("{tokens} examples of {width} classes"),
         check_size=_check_equal_sides,
         sentence="none",
         takes_any_numbers=False,
@@ -325,7 +362,7 @@ def _make_optimizer_sheet(
         min_size=(1, 2),
         max_size=(4, 4),
         size_names=("rows", "columns"),
-        size_text="weights of {} × {}",
+        size_text=gettext_noop("weights of {tokens} × {width}"),
         sentence="none",
         takes_any_numbers=False,
     )
@@ -334,49 +371,49 @@ def _make_optimizer_sheet(
 GRADIENT_SHEETS = (
     _make_loss_sheet(
         "cross_entropy",
-        "Cross-entropy and its gradient",
-        "logits → softmax → −ln p → mean → perplexity; back: (p − y) / n",
+        gettext_noop("Cross-entropy and its gradient"),
+        gettext_noop("logits → softmax → −ln p → mean → perplexity; back: (p − y) / n"),
         0.0,
     ),
     _make_loss_sheet(
         "label_smoothing",
-        "Cross-entropy with label smoothing",
-        "Y → (1 − ε) Y + ε / classes → −Σ y ln p; back: (p − y) / n",
+        gettext_noop("Cross-entropy with label smoothing"),
+        gettext_noop("Y → (1 − ε) Y + ε / classes → −Σ y ln p; back: (p − y) / n"),
         0.1,
     ),
     SheetKind(
         name="softmax_jacobian",
-        title="The Jacobian of a softmax",
+        title=gettext_noop("The Jacobian of a softmax"),
         problem_kind="softmax_jacobian",
-        picture="logits → p → diag(p) − pᵀ p; back: dp → dlogits",
+        picture=gettext_noop("logits → p → diag(p) − pᵀ p; back: dp → dlogits"),
         draw=draw_softmax_jacobian,
         describe=_describe_jacobian,
         sizes=((1, 2), (1, 3), (1, 4)),
         min_size=(1, 2),
         max_size=(1, 5),
         size_names=("rows", "classes"),
-        size_text="{} row of {} classes",
+        size_text=gettext_noop("{tokens} row of {width} classes"),
         sentence="none",
     ),
     SheetKind(
         name="linear_gradient",
-        title="Back-propagation through a linear layer",
+        title=gettext_noop("Back-propagation through a linear layer"),
         problem_kind="linear_gradient",
-        picture="X → X W + b → ReLU; back: dY → dZ → dX, dW, db",
+        picture=gettext_noop("X → X W + b → ReLU; back: dY → dZ → dX, dW, db"),
         draw=draw_linear_gradient,
         describe=_describe_linear,
         make_settings=lambda _: {"activation": "relu"},
         sizes=((2, 3), (3, 3), (3, 4)),
         options={"hidden_size": SizeOption(lambda examples, _: examples)},
         size_names=("examples", "inputs"),
-        size_text="{} examples of {} numbers",
+        size_text=gettext_noop("{tokens} examples of {width} numbers"),
         sentence="none",
     ),
     SheetKind(
         name="mlp_gradient",
-        title="Back-propagation through a network",
+        title=gettext_noop("Back-propagation through a network"),
         problem_kind="mlp_gradient",
-        picture="X → ReLU → logits → loss; back: dlogits → dW_2 → dhidden → dW_1",
+        picture=gettext_noop("X → ReLU → logits → loss; back: dlogits → dW_2 → dhidden → dW_1"),
         draw=draw_mlp_gradient,
         describe=_describe_mlp,
         make_settings=lambda _: {"activation": "relu", "reduction": "mean"},
@@ -384,15 +421,15 @@ GRADIENT_SHEETS = (
         max_size=(5, 5),
         options={"hidden_size": SizeOption(lambda _, width: width, maximum=5)},
         size_names=("examples", "inputs"),
-        size_text="{} examples of {} numbers",
+        size_text=gettext_noop("{tokens} examples of {width} numbers"),
         sentence="none",
         takes_any_numbers=False,
     ),
     SheetKind(
         name="layer_norm_gradient",
-        title="Back-propagation through a layer norm",
+        title=gettext_noop("Back-propagation through a layer norm"),
         problem_kind="layer_norm_gradient",
-        picture="X → normalized; back: dY → dγ, dβ, dnormalised → dX",
+        picture=gettext_noop("X → normalized; back: dY → dγ, dβ, dnormalised → dX"),
         draw=draw_layer_norm_gradient,
         describe=_describe_norm_gradient,
         check_size=check_norm_width,
@@ -400,9 +437,11 @@ GRADIENT_SHEETS = (
     ),
     SheetKind(
         name="attention_gradient",
-        title="Back-propagation through attention",
+        title=gettext_noop("Back-propagation through attention"),
         problem_kind="attention_gradient",
-        picture="X → Q, K, V → weights → mixed; back: dV, dweights → dscores → dQ, dK → dW, dX",
+        picture=gettext_noop(
+            "X → Q, K, V → weights → mixed; back: dV, dweights → dscores → dQ, dK → dW, dX"
+        ),
         draw=draw_attention_gradient,
         describe=_describe_attention_gradient,
         make_settings=lambda plan: {
@@ -418,9 +457,9 @@ GRADIENT_SHEETS = (
     ),
     SheetKind(
         name="rnn_gradient",
-        title="Back-propagation through time",
+        title=gettext_noop("Back-propagation through time"),
         problem_kind="rnn_gradient",
-        picture="h₀ → h₁ → h₂ → …; back: … → dh₂ → dsum₂ → dh₁ → dsum₁ → Σ dW",
+        picture=gettext_noop("h₀ → h₁ → h₂ → …; back: … → dh₂ → dsum₂ → dh₁ → dsum₁ → Σ dW"),
         draw=draw_rnn_gradient,
         describe=_describe_rnn_gradient,
         make_settings=lambda _: {"activation": "tanh"},
@@ -431,9 +470,9 @@ GRADIENT_SHEETS = (
     ),
     SheetKind(
         name="rnn_jacobian",
-        title="Vanishing and exploding gradients",
+        title=gettext_noop("Vanishing and exploding gradients"),
         problem_kind="rnn_jacobian",
-        picture="h₀ → h₁ → h₂ → …; ∂h_t/∂h_(t−1) → product over time → norm",
+        picture=gettext_noop("h₀ → h₁ → h₂ → …; ∂h_t/∂h_(t−1) → product over time → norm"),
         draw=draw_rnn_jacobian,
         describe=_describe_rnn_jacobian,
         make_settings=lambda _: {"activation": "tanh"},
@@ -444,9 +483,11 @@ GRADIENT_SHEETS = (
     ),
     SheetKind(
         name="lstm_gradient",
-        title="Back-propagation through one step of an LSTM",
+        title=gettext_noop("Back-propagation through one step of an LSTM"),
         problem_kind="lstm_gradient",
-        picture="x, h₀, c₀ → gates → c → h; back: dh → dc → dgates → dsum → dW, dx, dh₀",
+        picture=gettext_noop(
+            "x, h₀, c₀ → gates → c → h; back: dh → dc → dgates → dsum → dW, dx, dh₀"
+        ),
         draw=draw_lstm_gradient,
         describe=_describe_lstm_gradient,
         sizes=((1, 1), (1, 2), (1, 3)),
@@ -454,13 +495,13 @@ GRADIENT_SHEETS = (
         max_size=(1, 4),
         options={"hidden_size": SizeOption(lambda _, width: min(width + 1, 2), maximum=4)},
         size_names=("steps", "inputs"),
-        size_text="{} step with {} inputs",
+        size_text=gettext_noop("{tokens} step with {width} inputs"),
         sentence="none",
     ),
     _make_optimizer_sheet(
         "momentum_step",
-        "One step of SGD with momentum",
-        "dW → velocity → W − η velocity",
+        gettext_noop("One step of SGD with momentum"),
+        gettext_noop("dW → velocity → W − η velocity"),
         draw_momentum,
         optimizer="momentum",
         learning_rate=0.1,
@@ -468,7 +509,7 @@ GRADIENT_SHEETS = (
     ),
     _make_optimizer_sheet(
         "adam_step",
-        "One step of Adam",
+        gettext_noop("One step of Adam"),
         "dW → m, v → m̂, v̂ → W − η m̂ / (√v̂ + ε)",
         draw_adam,
         optimizer="adam",

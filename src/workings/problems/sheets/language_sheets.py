@@ -4,6 +4,7 @@ from random import Random
 
 import numpy as np
 
+from workings.languages import gettext, gettext_noop
 from workings.problems.problem import Problem
 from workings.problems.sheets.sampling import (
     BIAS_VALUES,
@@ -30,7 +31,7 @@ def draw_rms_norm(rng: Random, plan: SheetPlan) -> Givens:
         return bool((squares == np.round(squares)).all() and (squares >= 4).all())
 
     rows = [
-        draw_until(lambda: draw_inputs(rng, 1, d, range(-3, 7)), has_short_squares, 4_000)
+        draw_until(lambda: draw_inputs(rng, 1, d, range(-8, 9)), has_short_squares, 4_000)
         for _ in range(n)
     ]
     x = np.concatenate(rows)
@@ -58,44 +59,84 @@ def draw_head(rng: Random, plan: SheetPlan) -> Fields:
         table = draw_weight(rng, _NUM_WORDS, d, (-0.5, 0.5, 1.0), 0.6)
         b = draw_vector(rng, _NUM_WORDS, BIAS_VALUES)
         logits = (h @ table.T + b) / temperature
-        top = np.sort(logits, axis=1)
-        is_clear = (top[:, -1] - top[:, -2] > 0.2).all() and (top[:, 1] - top[:, 0] > 0.2).all()
-        if is_clear and softmax_penalty(logits, np.ones(logits.shape, dtype=np.bool_)) == 0:
+        if _is_instructive(logits):
             return {"H": h, "E": table, "b": b, "temperature": temperature}
     raise SamplingError
 
 
+def draw_softmax(rng: Random, plan: SheetPlan) -> Fields:
+    """Draw logits with clear extremes and a temperature."""
+    temperature = rng.choice(_TEMPERATURES)
+    for _ in range(_MAX_TRIES):
+        logits = draw_inputs(rng, plan.tokens, plan.width, (-1, -0.5, 0, 0.5, 1, 1.5, 2))
+        scaled = logits / temperature
+        if _is_instructive(scaled):
+            return {"logits": logits, "temperature": temperature}
+    raise SamplingError
+
+
+def _is_instructive(logits: np.ndarray) -> bool:
+    """Return True if the largest and smallest of each row stand out and no softmax saturates."""
+    top = np.sort(logits, axis=1)
+    is_clear = (top[:, -1] - top[:, -2] > 0.2).all() and (top[:, 1] - top[:, 0] > 0.2).all()
+    return bool(is_clear) and softmax_penalty(logits, np.full(logits.shape, True)) == 0
+
+
 def _describe_rms_norm(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
-    return [f"Each token is a {plan.vector}.", f"The mean is over the width, {plan.width}; ε = 0."]
+    return [
+        gettext("Each token is a {vector}.", vector=plan.vector),
+        gettext("The mean is over the width, {width}; ε = 0.", width=plan.width),
+    ]
 
 
 def _describe_embedding(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
-    return [f"Each token is a {plan.vector}; ids are {plan.vector}s of E, counted from 1."]
+    return [
+        gettext(
+            "Each token is a {vector}; ids are {vectors} of E, counted from 1.",
+            vector=plan.vector,
+            vectors=plan.vectors,
+        )
+    ]
 
 
 def _describe_head(plan: SheetPlan, problem: Problem) -> list[str]:
     return [
-        f"Each token is a {plan.vector}.",
-        f"The temperature is {problem.setting.options['temperature']:g}; a word of the vocabulary"
-        f" is a {plan.vector} of E, counted from 1.",
+        gettext("Each token is a {vector}.", vector=plan.vector),
+        gettext(
+            "The temperature is {temperature:g}; a word of the vocabulary is a {vector} of "
+            "E, counted from 1.",
+            temperature=problem.setting.options["temperature"],
+            vector=plan.vector,
+        ),
+    ]
+
+
+def _describe_softmax(plan: SheetPlan, problem: Problem) -> list[str]:
+    return [
+        gettext(
+            "Each {vector} of logits has a score for every token; tokens are counted from 1. The"
+            " temperature is {temperature:g}.",
+            vector=plan.vector,
+            temperature=problem.setting.options["temperature"],
+        ),
     ]
 
 
 LANGUAGE_SHEETS = (
     SheetKind(
         name="rms_norm",
-        title="RMSNorm",
+        title=gettext_noop("RMSNorm"),
         problem_kind="rms_norm",
-        picture="X → mean of X² → √ → X / √ → · γ",
+        picture=gettext_noop("X → mean of X² → √ → X / √ → · γ"),
         draw=draw_rms_norm,
         describe=_describe_rms_norm,
         sentence="labels",
     ),
     SheetKind(
         name="embedding",
-        title="Embeddings with positions",
+        title=gettext_noop("Embeddings with positions"),
         problem_kind="embedding",
-        picture="ids → rows of E → · √d → + P",
+        picture=gettext_noop("ids → rows of E → · √d → + P"),
         draw=draw_embedding,
         describe=_describe_embedding,
         make_settings=lambda _: {"scale_embeddings": True},
@@ -103,10 +144,26 @@ LANGUAGE_SHEETS = (
         sentence="none",
     ),
     SheetKind(
+        name="softmax",
+        title=gettext_noop("Softmax with a temperature"),
+        problem_kind="softmax",
+        picture=gettext_noop("logits → / temperature → e^x → their sum → probabilities → token"),
+        draw=draw_softmax,
+        describe=_describe_softmax,
+        make_settings=lambda _: {"exponentials": "plain"},
+        takes_any_numbers=False,
+        sizes=((2, 3), (3, 4), (4, 5)),
+        min_size=(2, 3),
+        max_size=(6, 6),
+        size_names=("rows", "tokens"),
+        size_text=gettext_noop("{tokens} rows of {width} logits"),
+        sentence="none",
+    ),
+    SheetKind(
         name="lm_head",
-        title="The next token",
+        title=gettext_noop("The next token"),
         problem_kind="lm_head",
-        picture="H → H Eᵀ + b → / temperature → softmax → next token",
+        picture=gettext_noop("H → H Eᵀ + b → / temperature → softmax → next token"),
         draw=draw_head,
         describe=_describe_head,
         sizes=((2, 3), (2, 4), (3, 4)),

@@ -4,6 +4,7 @@ from random import Random
 
 import numpy as np
 
+from workings.languages import gettext, gettext_noop
 from workings.problems.intervals import Floats
 from workings.problems.problem import Problem
 from workings.problems.sheets.sampling import (
@@ -31,10 +32,15 @@ def _list_positions(plan: SheetPlan) -> list[Fields]:
 
 def _describe_positions(plan: SheetPlan, problem: Problem) -> list[str]:
     return [
-        f"Positions 0 to {plan.tokens - 1}, width {plan.width}, base"
-        f" {problem.setting.base:.0f}. {plan.feature_axis.capitalize()} 1 and 2 have i = 0, 3 and"
-        " 4 have i = 1, and so on: the first of a pair holds the angle’s sine, the second its"
-        " cosine."
+        gettext(
+            "Positions 0 to {tokens}, width {width}, base {base:.0f}. {feature_axis} 1 and "
+            "2 have i = 0, 3 and 4 have i = 1, and so on: the first of a pair holds the "
+            "angle’s sine, the second its cosine.",
+            tokens=plan.tokens - 1,
+            width=plan.width,
+            base=problem.setting.base,
+            feature_axis=plan.feature_axis.capitalize(),
+        )
     ]
 
 
@@ -89,7 +95,7 @@ def draw_feed_forward(rng: Random, plan: SheetPlan, x: Floats | None = None) -> 
 
 def describe_norm(plan: SheetPlan) -> str:
     """Return the sentence on the variance of a layer norm."""
-    return f"The variance is divided by the width, {plan.width}, and ε = 0."
+    return gettext("The variance is divided by the width, {width}, and ε = 0.", width=plan.width)
 
 
 def check_norm_width(tokens: int, width: int) -> str:  # noqa: ARG001
@@ -100,19 +106,19 @@ def check_norm_width(tokens: int, width: int) -> str:  # noqa: ARG001
 
 
 def _describe_layer_norm(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
-    return [f"Each token is a {plan.vector}.", describe_norm(plan)]
+    return [gettext("Each token is a {vector}.", vector=plan.vector), describe_norm(plan)]
 
 
 def _describe_feed_forward(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
-    return [f"Each token is a {plan.vector}."]
+    return [gettext("Each token is a {vector}.", vector=plan.vector)]
 
 
 LAYER_SHEETS = (
     SheetKind(
         name="positions",
-        title="Positional encoding",
+        title=gettext_noop("Positional encoding"),
         problem_kind="positions",
-        picture="position → angles pos / base^(2i/d) → sine and cosine",
+        picture=gettext_noop("position → angles pos / base^(2i/d) → sine and cosine"),
         list_fields=_list_positions,
         describe=_describe_positions,
         sizes=((2, 4), (3, 4), (4, 6)),
@@ -121,9 +127,9 @@ LAYER_SHEETS = (
     ),
     SheetKind(
         name="layer_norm",
-        title="Layer normalization",
+        title=gettext_noop("Layer normalization"),
         problem_kind="layer_norm",
-        picture="X → mean, variance → (X − mean) / √variance → γ, β",
+        picture=gettext_noop("X → mean, variance → (X − mean) / √variance → γ, β"),
         draw=draw_layer_norm,
         describe=_describe_layer_norm,
         check_size=check_norm_width,
@@ -131,9 +137,9 @@ LAYER_SHEETS = (
     ),
     SheetKind(
         name="feed_forward",
-        title="A feed-forward layer",
+        title=gettext_noop("A feed-forward layer"),
         problem_kind="feed_forward",
-        picture="X → X W_1 + b_1 → ReLU → · W_2 + b_2",
+        picture=gettext_noop("X → X W_1 + b_1 → ReLU → · W_2 + b_2"),
         draw=draw_feed_forward,
         describe=_describe_feed_forward,
         make_settings=lambda _: {"activation": "relu"},

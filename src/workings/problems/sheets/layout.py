@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from workings.languages import gettext, ngettext
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds import Step
 from workings.problems.problem import Problem
+from workings.problems.sheets.expected_answers import list_expected_mistakes
 from workings.problems.sheets.mistake_planter import PlantedMistake
 from workings.problems.sheets.printed_sheet import (
     PrintedMistake,
@@ -37,7 +39,11 @@ _NUM_SOLVERS = 12  # simulated solutions with random rounding
 def make_printed_sheet(sheet: Sheet) -> PrintedSheet:
     """Return the printed form of a sheet."""
     sizes = ", ".join(dict.fromkeys(format_size(plan) for plan in sheet.plans))
-    origin = f"code {sheet.code}" if sheet.code else f"seed {sheet.seed}"
+    origin = (
+        gettext("code {code}", code=sheet.code)
+        if sheet.code
+        else gettext("seed {seed}", seed=str(sheet.seed))
+    )
     return PrintedSheet(
         sheet.title,
         f"{sizes} · {_format_count(sheet)} · {origin}",
@@ -51,28 +57,39 @@ def make_printed_sheet(sheet: Sheet) -> PrintedSheet:
 
 
 def _format_count(sheet: Sheet) -> str:
-    count = len(sheet.exercises)
-    return f"{count} problem{'s' if count > 1 else ''}"
+    return ngettext("{count} problem", "{count} problems", len(sheet.exercises))
 
 
 def _make_instructions(sheet: Sheet) -> list[str]:
-    places = f"{sheet.decimals} decimal{'s' if sheet.decimals > 1 else ''}"
+    places = ngettext("{count} decimal", "{count} decimals", sheet.decimals)
     if sheet.mistakes:
         return [
-            "These solutions have one mistake each. Everything after it was computed correctly from"
-            f" the wrong numbers, rounded to {places} at every step.",
-            "Find the first wrong number of each problem, state the correct number and name the"
-            " mistake.",
+            gettext(
+                "These solutions have one mistake each. Everything after it was computed correctly"
+                " from the wrong numbers, rounded to {places} at every step.",
+                places=places,
+            ),
+            gettext(
+                "Find the first wrong number of each problem, state the correct number and name the"
+                " mistake."
+            ),
         ]
     task = (
-        "Compute the steps that are asked for." if sheet.questions.steps else "Compute every step."
+        gettext("Compute the steps that are asked for.")
+        if sheet.questions.steps
+        else gettext("Compute every step.")
     )
-    fewer = " One decimal fewer is accepted." if sheet.decimals > 1 else ""
+    rounding = gettext(
+        "Round to {places} if a number has more, and continue with the rounded numbers.",
+        places=places,
+    )
+    fewer = [gettext("One decimal fewer is accepted.")] if sheet.decimals > 1 else []
     return [
-        f"{task} Round to {places} if a number has more, and continue with the rounded numbers."
-        + fewer,
-        "A step that is computed correctly from an earlier wrong number gets full marks, so write"
-        " down every step.",
+        " ".join([task, rounding, *fewer]),
+        gettext(
+            "A step that is computed correctly from an earlier wrong number gets full marks, so"
+            " write down every step."
+        ),
     ]
 
 
@@ -80,7 +97,8 @@ def _make_printed_problem(exercise: Exercise, sheet: Sheet) -> PrintedProblem:
     problem, planted, plan = exercise.problem, exercise.planted_mistake, exercise.plan
     heading = " ".join(problem.tokens or []) if plan.kind.sentence == "heading" else ""
     if len(sheet.plans) > 1:
-        heading = f"{plan.kind.title}: {heading}" if heading else plan.kind.title
+        title = gettext(plan.kind.title)
+        heading = f"{title}: {heading}" if heading else title
     return PrintedProblem(
         exercise.number,
         heading,
@@ -105,6 +123,11 @@ def _make_printed_steps(exercise: Exercise, sheet: Sheet) -> list[PrintedStep]:
     problem, planted, decimals = exercise.problem, exercise.planted_mistake, sheet.decimals
     tolerances = estimate_tolerances(problem, decimals)
     asked_steps, solution = sheet.get_asked_steps(exercise), problem.solve(decimals)
+    # Messages on mistakes would state the formulas, or the planted mistake.
+    has_messages = planted is None and not sheet.hides_formulas
+    mistakes = list_expected_mistakes(
+        problem, asked_steps if has_messages else (), tolerances, decimals
+    )
     steps = []
     for step in problem.asked_steps:
         texts = None
@@ -125,6 +148,7 @@ def _make_printed_steps(exercise: Exercise, sheet: Sheet) -> list[PrintedStep]:
                 [solution.cell_formula(step.key, row, column) for row, column in cells],
                 step.key in asked_steps,
                 sheet.questions.get_points(step.key),
+                mistakes.get(step.key, []),
             )
         )
     return steps
@@ -161,6 +185,7 @@ def _make_printed_mistake(
         exact[row][column],
         (planted_mistake.name, *planted_mistake.equivalent_names),
         planted_mistake.description[:1].upper() + planted_mistake.description[1:],
+        10.0**-decimals,
     )
 
 

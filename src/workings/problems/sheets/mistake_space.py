@@ -3,13 +3,15 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from enum import Enum, auto
+from itertools import chain, combinations
 from random import Random
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from workings.problems.intervals import Bools, Floats, IntervalMatrix
+from workings.problems.kinds import Step
 from workings.problems.mistakes import list_mistakes
 from workings.problems.ops import Env, Op
 from workings.problems.points import PointMatrix
@@ -31,36 +33,52 @@ class StepMistake:
     description: str
 
 
+class Effect(Enum):
+    """What a mistake in a step leads to, given correct inputs."""
+
+    NONE = auto()  # the correct numbers, or a shape that no one would write down
+    CONSPICUOUS = auto()  # only zeros: it shows, but not which mistake it was
+    VISIBLE = auto()  # other numbers
+
+
 def list_step_mistakes(problem: Problem) -> list[StepMistake]:
     """Return the mistakes in a single step that change its result, given correct inputs."""
-    points = {key: PointMatrix.of(matrix.mid) for key, matrix in problem.exact_matrices.items()}
-    mistakes = _list_single_step_mistakes(problem)
-    return [mistake for mistake in mistakes if _changes_result(points, mistake)]
+    points = _get_points(problem)
+    return [
+        mistake
+        for step in problem.asked_steps
+        for mistake in _list_single_step_mistakes(problem, step.key)
+        if _find_effect(points, mistake) is Effect.VISIBLE
+    ]
 
 
-def _list_single_step_mistakes(problem: Problem) -> Iterator[StepMistake]:
-    for mistake in list_mistakes(problem, [step.key for step in problem.asked_steps]):
-        if len(mistake.ops) == 1:  # not in several heads or time steps at once
-            ((key, op),) = mistake.ops.items()
-            yield StepMistake(mistake.name, key, op, mistake.description)
+def _get_points(problem: Problem) -> Env:
+    return {key: PointMatrix.of(matrix.mid) for key, matrix in problem.exact_matrices.items()}
 
 
-def _changes_result(points: Env, mistake: StepMistake) -> bool:
-    """Return True if a mistake leads to the correct shape but visibly other numbers."""
+def _list_single_step_mistakes(problem: Problem, key: str) -> Iterator[StepMistake]:
+    for mistake in list_mistakes(problem, [key]):
+        yield StepMistake(mistake.name, key, mistake.ops[key], mistake.description)
+
+
+@np.errstate(all="ignore")
+def _find_effect(points: Env, mistake: StepMistake) -> Effect:
     try:
-        with np.errstate(all="ignore"):
-            result = mistake.op.compute(points).mid
-            correct = points[mistake.key].mid
-            if result.shape != correct.shape or not result.any():  # only zeros are conspicuous
-                return False
-            distance = np.where(result == correct, 0.0, np.abs(result - correct))
+        result, correct = mistake.op.compute(points).mid, points[mistake.key].mid
     except (ValueError, KeyError):  # shapes that do not fit, or a missing matrix
-        return False
+        return Effect.NONE
+    if result.shape != correct.shape:
+        return Effect.NONE
+    distance = np.where(result == correct, 0.0, np.abs(result - correct))
+    if (distance <= 1e-12).all():
+        return Effect.NONE
+    if not result.any():
+        return Effect.CONSPICUOUS
     if not (distance <= 0.5).all():
-        return True
+        return Effect.VISIBLE
     # Integers instead of decimals look like rounded numbers.
     looks_rounded = is_integer_matrix(result) and not is_integer_matrix(correct)
-    return not looks_rounded and not (distance <= 1e-12).all()
+    return Effect.NONE if looks_rounded else Effect.VISIBLE
 
 
 MistakeId: TypeAlias = tuple[str, str, str]  # step, name, description
@@ -76,10 +94,14 @@ class MistakeSpace:
     def __init__(self, problems: Sequence[Problem]) -> None:
         results = [_compute_mistakes(problem) for problem in problems]
         self.mistakes = frozenset[MistakeId].intersection(*map(frozenset, results))
+        by_step: dict[str, set[MistakeId]] = defaultdict(set)
+        for mistake in chain(*results):
+            by_step[mistake[0]].add(mistake)
         self.indistinguishable = frozenset(
             (a, b)
-            for a, b in combinations((m for m in results[0] if m in self.mistakes), 2)
-            if a[0] == b[0] and a[1] != b[1] and all(_is_close(r[a], r[b]) for r in results)
+            for mistakes in by_step.values()
+            for a, b in combinations(mistakes, 2)
+            if a[1] != b[1] and _are_always_equal(a, b, results)
         )
 
     @classmethod
@@ -110,29 +132,38 @@ def _compute_mistakes(problem: Problem) -> dict[MistakeId, Floats]:
 def find_confusions(problem: Problem, decimals: int, space: MistakeSpace) -> Iterator[str]:
     """Yield mistakes that this problem cannot distinguish although others of its size can.
 
-    A student rounds at every step, so results within the rounding error count as equal.
+    A student rounds at every step, so results within the rounding error count as equal. The steps
+    are compared one after another: who needs only the first confusion does not pay for the others.
     """
-    env = solve_rounded(problem, decimals)
-    groups: dict[str, list[StepMistake]] = defaultdict(list)
-    for mistake in list_step_mistakes(problem):
-        groups[mistake.key].append(mistake)
-    possible = {_make_mistake_id(mistake) for group in groups.values() for mistake in group}
-    missing = space.mistakes - possible
-    yield from (f"{name} leads to the correct {key}" for key, name, _ in sorted(missing))
-    for key, mistakes in groups.items():
-        correct = problem.get_step(key).op
-        results = [op.compute(env) for op in (correct, *(mistake.op for mistake in mistakes))]
-        is_outside = _compare_results(results, decimals)
-        for k, mistake in enumerate(mistakes, start=1):
-            if not is_outside[k, 0]:
-                yield f"{mistake.name} leads to the correct {key}"
-        is_distinct = is_outside & is_outside.T
-        for (i, a), (j, b) in combinations(enumerate(mistakes, start=1), 2):
-            if is_distinct[i, j] or a.name == b.name:
-                continue
-            ids = _make_mistake_id(a), _make_mistake_id(b)
-            if not {ids, ids[::-1]} & space.indistinguishable:
-                yield f"{a.name} and {b.name} lead to the same {key}"
+    env, points = solve_rounded(problem, decimals), _get_points(problem)
+    for step in problem.asked_steps:
+        effects = [
+            (mistake, _find_effect(points, mistake))
+            for mistake in _list_single_step_mistakes(problem, step.key)
+        ]
+        changes = {_make_mistake_id(m) for m, effect in effects if effect is not Effect.NONE}
+        missing = {mistake for mistake in space.mistakes if mistake[0] == step.key} - changes
+        yield from (f"{name} leads to the correct {key}" for key, name, _ in sorted(missing))
+        mistakes = [mistake for mistake, effect in effects if effect is Effect.VISIBLE]
+        yield from _find_confusions_of_step(step, mistakes, env, decimals, space)
+
+
+def _find_confusions_of_step(
+    step: Step, mistakes: list[StepMistake], env: Env, decimals: int, space: MistakeSpace
+) -> Iterator[str]:
+    """Yield which mistakes in a step lead to the correct numbers or to those of another mistake."""
+    results = [op.compute(env) for op in (step.op, *(mistake.op for mistake in mistakes))]
+    is_outside = _compare_results(results, decimals)
+    for k, mistake in enumerate(mistakes, start=1):
+        if not is_outside[k, 0]:
+            yield f"{mistake.name} leads to the correct {step.key}"
+    is_distinct = is_outside & is_outside.T
+    for (i, a), (j, b) in combinations(enumerate(mistakes, start=1), 2):
+        if is_distinct[i, j] or a.name == b.name:
+            continue
+        ids = _make_mistake_id(a), _make_mistake_id(b)
+        if not {ids, ids[::-1]} & space.indistinguishable:
+            yield f"{a.name} and {b.name} lead to the same {step.key}"
 
 
 @np.errstate(invalid="ignore")
@@ -164,5 +195,9 @@ def _draw_generic_matrix(rng: Random, matrix: list[list[float]]) -> list[list[fl
     return [[rng.uniform(0.2, 1.2) * rng.choice((-1, 1)) for _ in row] for row in matrix]
 
 
-def _is_close(a: Floats, b: Floats) -> bool:
-    return bool(np.allclose(a, b, rtol=0, atol=1e-9, equal_nan=True))
+def _are_always_equal(a: MistakeId, b: MistakeId, results: list[dict[MistakeId, Floats]]) -> bool:
+    """Return True if two mistakes lead to the same numbers wherever both are possible."""
+    pairs = [(result[a], result[b]) for result in results if a in result and b in result]
+    return bool(pairs) and all(
+        np.allclose(x, y, rtol=0, atol=1e-9, equal_nan=True) for x, y in pairs
+    )

@@ -6,12 +6,13 @@ from random import Random
 
 import numpy as np
 
-from workings.problems.intervals import Floats
+from workings.languages import gettext, gettext_noop
+from workings.problems.intervals import Bools, Floats
 from workings.problems.ops import Activation, Linear, Normalization
 from workings.problems.problem import Problem
+from workings.problems.sheets.recurrent_sheets import draw_gates
 from workings.problems.sheets.sampling import (
     BIAS_VALUES,
-    GATE_WEIGHT_VALUES,
     MAX_PREACTIVATION,
     SMALL_INPUT_VALUES,
     TANH_WEIGHT_VALUES,
@@ -19,9 +20,9 @@ from workings.problems.sheets.sampling import (
     draw_inputs,
     draw_vector,
     draw_weight,
+    sigmoid,
 )
 from workings.problems.sheets.sheet_kind import (
-    Fields,
     Givens,
     SheetKind,
     SheetPlan,
@@ -32,16 +33,15 @@ _SQUASHING = ("tanh", "sigmoid")
 _MAX_TRIES = 600
 _MIN_PREACTIVATION = 0.1  # tanh(0) is 0, and so is the ReLU of it
 _MIN_PROBABILITY = 0.03
+_MIN_STATE = 0.1  # smaller ones hide mistakes with the previous state
 _NUM_CLASSES = 3
 
 
-def _draw_unsaturated(
-    plan: SheetPlan, draw: Callable[[], Givens], settings: Fields | None = None
-) -> Givens:
+def _draw_unsaturated(plan: SheetPlan, draw: Callable[[], Givens]) -> Givens:
     """Draw networks until no gate, tanh or softmax is near its limits."""
     for _ in range(_MAX_TRIES):
         givens = draw()
-        problem = Problem(kind=plan.kind.problem_kind, given=givens, **(settings or {}))
+        problem = Problem(kind=plan.kind.problem_kind, given=givens)
         if _is_unsaturated(problem):
             return givens
     raise SamplingError
@@ -61,33 +61,55 @@ def _is_unsaturated(problem: Problem) -> bool:
             total = replace(op, function="none").compute(env)
         else:
             continue
-        if not _is_instructive(total.mid):
+        if not is_instructive(total.mid):
             return False
     return True
 
 
-def _is_instructive(preactivation: Floats) -> bool:
+def is_instructive(preactivation: Floats) -> bool:
     """Return True if tanh and sigmoid neither saturate nor hide that another function was used."""
     size = np.abs(preactivation)
     return bool(size.max() <= MAX_PREACTIVATION and size.min() >= _MIN_PREACTIVATION)
 
 
-_GRU_SETTINGS = {"update": "candidate", "reset": "before", "concat": "h,x", "gates": "zrn"}
+GRU_SETTINGS = {"update": "candidate", "reset": "before", "concat": "h,x", "gates": "zrn"}
+
+
+GRU_SENTENCE = gettext_noop(
+    "The reset gate multiplies the state before U_n does; the update gate z multiplies the"
+    " candidate n, and 1 − z the previous state."
+)
 
 
 def draw_gru(rng: Random, plan: SheetPlan) -> Givens:
     """Draw a GRU with one matrix per gate whose gates never saturate."""
-    d, hidden = plan.width, plan.hidden_size
+    x = draw_inputs(rng, plan.tokens, plan.width, SMALL_INPUT_VALUES)
+    return {"X": x, **draw_gru_weights(rng, x, plan.hidden_size)}
 
-    def draw() -> Givens:
-        givens: Givens = {"X": draw_inputs(rng, plan.tokens, d, SMALL_INPUT_VALUES)}
-        for gate in "zrn":
-            givens[f"W_{gate}"] = draw_weight(rng, d, hidden, GATE_WEIGHT_VALUES)
-            givens[f"U_{gate}"] = draw_weight(rng, hidden, hidden, GATE_WEIGHT_VALUES, 0.8)
-            givens[f"b_{gate}"] = draw_vector(rng, hidden, BIAS_VALUES)
-        return givens
 
-    return _draw_unsaturated(plan, draw, _GRU_SETTINGS)
+def draw_gru_weights(rng: Random, x: Floats, hidden: int) -> Givens:
+    """Draw the weights of a GRU that reads x, one matrix per gate."""
+    matrices = draw_gates(rng, x, hidden, 3, _run_gru)
+    split = [np.split(matrix, 3, axis=1) for matrix in matrices]
+    return {
+        f"{letter}_{gate}": part
+        for k, gate in enumerate("zrn")
+        for letter, part in zip("WUb", (parts[k] for parts in split), strict=True)
+    }
+
+
+def _run_gru(x: Floats, w: Floats, u: Floats, b: Floats) -> tuple[Floats, Bools]:
+    """Return the sums inside the gates, side by side, and whether each state is nearly zero."""
+    hidden, totals, states = len(u), [], []
+    h = np.zeros((1, hidden))
+    for own in (x @ w + b)[:, None]:
+        gates = own[:, : 2 * hidden] + h @ u[:, : 2 * hidden]
+        z, r = sigmoid(gates[:, :hidden]), sigmoid(gates[:, hidden:])
+        candidate = own[:, 2 * hidden :] + (r * h) @ u[:, 2 * hidden :]
+        h = (1 - z) * h + z * np.tanh(candidate)
+        totals.append(np.concatenate([gates, candidate], axis=1))
+        states.append(np.abs(h).max())
+    return np.concatenate(totals), np.array(states) < _MIN_STATE
 
 
 def draw_rnn_output(rng: Random, plan: SheetPlan) -> Givens:
@@ -110,22 +132,23 @@ def draw_rnn_output(rng: Random, plan: SheetPlan) -> Givens:
 
 
 def _describe_inputs(plan: SheetPlan, start: str) -> list[str]:
-    return [f"Each token is a {plan.vector}.", f"x₁, x₂, … are the {plan.vector}s of X; {start}."]
+    return [
+        gettext("Each token is a {vector}.", vector=plan.vector),
+        gettext("x₁, x₂, … are the {vectors} of X; {start}.", start=start, vectors=plan.vectors),
+    ]
 
 
 def _describe_gru(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
-    return [
-        *_describe_inputs(plan, "h0 is zero"),
-        "The reset gate multiplies the state before U_n does; the update gate z multiplies the"
-        " candidate n, and 1 − z the previous state.",
-    ]
+    return [*_describe_inputs(plan, gettext("h0 is zero")), gettext(GRU_SENTENCE)]
 
 
 def _describe_output(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
     return [
-        *_describe_inputs(plan, "h0 is zero"),
-        "targets has the class of each output, counted from 1; the loss of a time is −ln p of its"
-        " class, and the loss is the mean over all times.",
+        *_describe_inputs(plan, gettext("h0 is zero")),
+        gettext(
+            "targets has the class of each output, counted from 1; the loss of a time is "
+            "−ln p of its class, and the loss is the mean over all times."
+        ),
     ]
 
 
@@ -133,12 +156,14 @@ _HIDDEN = {"hidden_size": SizeOption(lambda _, width: min(width, 2), maximum=4)}
 NETWORK_SHEETS = (
     SheetKind(
         name="gru",
-        title="A GRU",
+        title=gettext_noop("A GRU"),
         problem_kind="gru",
-        picture="x_t, h_(t−1) → gates z, r → candidate n → h_t = (1 − z) h_(t−1) + z n",
+        picture=gettext_noop(
+            "x_t, h_(t−1) → gates z, r → candidate n → h_t = (1 − z) h_(t−1) + z n"
+        ),
         draw=draw_gru,
         describe=_describe_gru,
-        make_settings=lambda _: _GRU_SETTINGS,
+        make_settings=lambda _: GRU_SETTINGS,
         sizes=((2, 2), (2, 3), (3, 3)),
         max_size=(6, 4),
         options=_HIDDEN,
@@ -146,9 +171,9 @@ NETWORK_SHEETS = (
     ),
     SheetKind(
         name="rnn_output",
-        title="A recurrent network with outputs",
+        title=gettext_noop("A recurrent network with outputs"),
         problem_kind="rnn",
-        picture="h_t → y_t = h_t W_hy + b_y → softmax → −ln p of the target",
+        picture=gettext_noop("h_t → y_t = h_t W_hy + b_y → softmax → −ln p of the target"),
         draw=draw_rnn_output,
         describe=_describe_output,
         make_settings=lambda _: {"outputs": "all", "reduction": "mean"},

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from workings.errors import install_command
+from workings.languages import gettext, gettext_noop
 from workings.problems.kinds import Step
 from workings.problems.notation import LatexNotation
 from workings.problems.problem import Problem
@@ -70,32 +71,31 @@ def _cell_json(cell: MarkdownCell | CodeCell, number: int) -> dict[str, object]:
     return {"cell_type": "code", "execution_count": None, "outputs": [], **common}
 
 
-_INSTALL_NOTE = f"The checks need the package: `{install_command()}`."
-_FILL_IN_INSTRUCTIONS = f"""\
-Replace the `"?"` with numbers and run the cell: it shows which numbers are right, rounded, \
-wrong, or follow from an earlier mistake. Put fractions and numbers with trailing zeros in quotes: \
-`"1/2"`, `"0.50"`; minus infinity is `"-inf"`.
-
-{_INSTALL_NOTE}"""
-_FIND_INSTRUCTIONS = f"""\
-Replace the `"?"` with the step, the row and the column (counted from 1) of the first wrong number \
-and with the name of the mistake; then run the cell. The scores of head 1 are `"scores.1"`.
-
-{_INSTALL_NOTE}"""
+_FILL_IN_INSTRUCTIONS = gettext_noop(
+    'Replace the `"?"` with numbers and run the cell: it shows which numbers are right, rounded,'
+    " wrong, or follow from an earlier mistake. Put fractions and numbers with trailing zeros in"
+    ' quotes: `"1/2"`, `"0.50"`; minus infinity is `"-inf"`.'
+)
+_FIND_INSTRUCTIONS = gettext_noop(
+    'Replace the `"?"` with the step, the row and the column (counted from 1) of the first wrong'
+    " number and with the name of the mistake; then run the cell. The scores of head 1 are"
+    ' `"scores.1"`.'
+)
 
 
 def make_cells(sheet: Sheet, printed_sheet: PrintedSheet) -> list[MarkdownCell | CodeCell]:
     """Return the cells of a sheet's notebook."""
     texts = (printed_sheet.title, printed_sheet.subtitle, *printed_sheet.instructions)
     title, *intro = (escape_markdown(text) for text in texts)
-    how_to = _FIND_INSTRUCTIONS if sheet.mistakes else _FILL_IN_INSTRUCTIONS
+    how_to = gettext(_FIND_INSTRUCTIONS if sheet.mistakes else _FILL_IN_INSTRUCTIONS)
+    install = gettext("The checks need the package: `{command}`.", command=install_command())
     cells: list[MarkdownCell | CodeCell] = [
-        MarkdownCell("\n\n".join([f"# {title}", *intro, how_to])),
+        MarkdownCell("\n\n".join([f"# {title}", *intro, how_to, install])),
         CodeCell("from workings import Problem"),
     ]
     if sheet.mistakes:
         names = "\n".join(f"- `{name}`" for name in printed_sheet.choices)
-        cells.append(MarkdownCell(f"Mistakes to choose from:\n\n{names}"))
+        cells.append(MarkdownCell(f"{gettext('Mistakes to choose from:')}\n\n{names}"))
     for exercise, printed_problem in zip(sheet.exercises, printed_sheet.problems, strict=True):
         cells += _make_exercise_cells(sheet, exercise, printed_problem)
     return cells
@@ -106,11 +106,12 @@ def _make_exercise_cells(
 ) -> Iterator[MarkdownCell | CodeCell]:
     heading = f": *{escape_markdown(printed_problem.heading)}*" if printed_problem.heading else ""
     instructions = escape_markdown(" ".join(printed_problem.instructions))
-    yield MarkdownCell(f"## Problem {printed_problem.number}{heading}\n\n{instructions}")
+    title = gettext("Problem {number}", number=printed_problem.number)
+    yield MarkdownCell(f"## {title}{heading}\n\n{instructions}")
     yield CodeCell(_format_givens(exercise, sheet.hides_formulas))
     formulas = [_format_formula(step, sheet.hides_formulas) for step in printed_problem.asked_steps]
     if exercise.planted_mistake is not None:
-        yield MarkdownCell("The solution:\n\n" + "\n\n".join(formulas))
+        yield MarkdownCell(gettext("The solution:") + "\n\n" + "\n\n".join(formulas))
         claim = _format_literal(nest_claims(exercise.problem, exercise.planted_mistake.claims), 0)
         yield CodeCell(f"claim_{printed_problem.number} = {claim}")
         yield CodeCell(_format_search_cell(printed_problem.number))
@@ -135,13 +136,17 @@ def _is_matrix(value: Any) -> bool:
 def _format_givens(exercise: Exercise, hides_formulas: bool) -> str:
     """Return Python code that defines the givens, their dictionary and an empty claim."""
     given: dict[str, Any] = exercise.table["given"]
+    variables = {name: name.replace(".", "_") for name in given}  # forward.W_xh
     lines = [
-        f"{name} = {_format_rows(value, len(name) + 3) if _is_matrix(value) else repr(value)}"
+        f"{variables[name]} ="
+        f" {_format_rows(value, len(name) + 3) if _is_matrix(value) else repr(value)}"
         for name, value in given.items()
     ]
     table = make_student_table(exercise, hides_formulas)
     settings = {k: v for k, v in table.items() if k not in ("given", "title")}
-    if exercise.problem.kind.matrices:
+    if list(variables.values()) != list(given):
+        matrices = ["given={" + ", ".join(f'"{k}": {v}' for k, v in variables.items()) + "}"]
+    elif exercise.problem.kind.matrices:
         matrices = [f"{name}={name}" for name in given]
     else:
         matrices = [f"given=dict({', '.join(f'{name}={name}' for name in given)})"]
@@ -183,14 +188,24 @@ def _format_claim_index(problem: Problem, step: Step) -> str:
 
 
 def _format_search_cell(number: int) -> str:
+    the_number, is_found, the_mistake, is_named, not_yet = (
+        json.dumps(text, ensure_ascii=False)
+        for text in (
+            gettext("the number:"),
+            gettext("found"),
+            gettext("the mistake:"),
+            gettext("named"),
+            gettext("not yet"),
+        )
+    )
     return f"""\
 step, row, column, mistake = "?", "?", "?", "?"
 
 first = Problem(**given_{number}, claim=claim_{number}).check().first
 found = (step, row, column) == (first.key, first.cell[0] + 1, first.cell[1] + 1)
 named = mistake in [cause.name for cause in first.causes]
-print("the number:", "found" if found else "not yet")
-print("the mistake:", "named" if named else "not yet")"""
+print({the_number}, {is_found} if found else {not_yet})
+print({the_mistake}, {is_named} if named else {not_yet})"""
 
 
 def _format_rows(matrix: list[list[Any]], indent: int) -> str:

@@ -1,8 +1,10 @@
 """The content of a printed sheet, independent of HTML, LaTeX, notebook or Moodle quiz."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from workings.languages import ngettext
 from workings.problems.notation import Formula
+from workings.problems.sheets.expected_answers import ExpectedMistake
 from workings.problems.worked_problem import Panel
 
 
@@ -12,7 +14,8 @@ class PrintedStep:
 
     `panel` is the table to print, blank or with claimed numbers. `solution` is the correct text of
     each cell, `tolerance` how far rounding at every step may lead away from it. `working` has the
-    arithmetic of each cell, row by row. A step that is not asked is only in the key.
+    arithmetic of each cell, row by row. `mistakes` are the wrong numbers that a quiz has a message
+    for, by row and column. A step that is not asked is only in the key.
     """
 
     key: str
@@ -22,6 +25,7 @@ class PrintedStep:
     working: list[Formula]
     is_asked: bool = True
     points: int = 1
+    mistakes: list[list[list[ExpectedMistake]]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class PrintedMistake:
     expected: str
     names: tuple[str, ...]
     description: str
+    tolerance: float  # of the number that should stand there
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ class PrintedSheet:
 
 def format_points(points: int) -> str:
     """Format points: `1 point`, `2 points`."""
-    return f"{points} point{'s' if points != 1 else ''}"
+    return ngettext("{count} point", "{count} points", points)
 
 
 def block_part_prefix(panel: Panel) -> str:

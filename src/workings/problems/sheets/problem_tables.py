@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from workings.errors import UserError
+from workings.languages import gettext, lower_first
 from workings.problems.kinds import KINDS
 from workings.problems.kinds.layers import Variance
 from workings.problems.ops import Normalization
@@ -19,9 +20,12 @@ _MIN_VARIANCE = 0.2
 
 def draw_problem_table(plan: SheetPlan, rng: Random, seed: int, number: int) -> dict[str, Any]:
     """Draw a problem and return the table of its file."""
-    title = plan.kind.title
     table: dict[str, Any] = {
-        "title": f"Problem {number}: {title[0].lower()}{title[1:]}",
+        "title": gettext(
+            "Problem {number}: {title}",
+            number=number,
+            title=lower_first(gettext(plan.kind.title)),
+        ),
         "kind": plan.kind.problem_kind,
         "vectors": "columns" if plan.column_vectors else "rows",
         **plan.kind.make_settings(plan),

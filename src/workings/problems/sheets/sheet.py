@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from workings.errors import UserError
+from workings.languages import gettext, lower_first
 from workings.plain_text import to_one_line
 from workings.problems.problem import Problem
 from workings.problems.sheets.mistake_planter import (
@@ -139,13 +140,13 @@ def make_sheet(
 
 
 def _join_titles(plans: Sequence[SheetPlan]) -> str:
-    first, *others = (plan.kind.title for plan in plans)
-    return ", ".join([first, *(f"{title[0].lower()}{title[1:]}" for title in others)])
+    first, *others = (gettext(plan.kind.title) for plan in plans)
+    return ", ".join([first, *map(lower_first, others)])
 
 
 def format_size(plan: SheetPlan) -> str:
     """Format the size of a plan's problems: `3 tokens of width 4`."""
-    return plan.kind.size_text.format(plan.tokens, plan.width)
+    return gettext(plan.kind.size_text, tokens=plan.tokens, width=plan.width)
 
 
 def _format_seed(plan: SheetPlan) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal, TypeAlias
 
+from workings.languages import gettext, gettext_noop
 from workings.problems.intervals import Floats
 from workings.problems.problem import Problem
 
@@ -56,7 +57,7 @@ class SheetKind:
     min_size: Size = (2, 2)
     max_size: Size = (MAX_TOKENS, MAX_SIZE)
     size_names: tuple[str, str] = ("tokens", "width")
-    size_text: str = "{} tokens of width {}"
+    size_text: str = gettext_noop("{tokens} tokens of width {width}")
     check_size: Callable[[int, int], str] = lambda _tokens, _width: ""  # why it is impossible
     options: Mapping[str, SizeOption] = field(default_factory=dict)
     complete_plan: Callable[["SheetPlan", Mapping[str, int]], "SheetPlan"] = lambda plan, _: plan
@@ -112,16 +113,21 @@ class SheetPlan:
 
     @property
     def vector(self) -> str:
-        """The axis of a token in the file: row or column."""
-        return "column" if self.column_vectors else "row"
+        """The axis of a token in the file, in words: row or column."""
+        return gettext("column") if self.column_vectors else gettext("row")
+
+    @property
+    def vectors(self) -> str:
+        """The axes of several tokens: rows or columns."""
+        return gettext("columns") if self.column_vectors else gettext("rows")
 
     @property
     def feature_axis(self) -> str:
         """The axis along which the numbers of a token are counted: columns or rows."""
-        return "rows" if self.column_vectors else "columns"
+        return gettext("rows") if self.column_vectors else gettext("columns")
 
 
 def format_shares(axis: str, width: int, names: Sequence[str]) -> str:
     """Format which columns belong to whom: `columns 1–2 to head 1, 3–4 to head 2`."""
-    parts = [f"{k * width + 1}–{k * width + width} {name}" for k, name in enumerate(names)]
+    parts = [f"{k * width + 1}–{k * width + width} {gettext(name)}" for k, name in enumerate(names)]
     return f"{axis} {', '.join(parts)}"

@@ -16,28 +16,31 @@ Everything else comes from the steps of `problem_kind`: keys, tolerances, mistak
 the choice of problems that tell the mistakes apart. The tests of sheets run over this registry.
 """
 
+from workings.languages import gettext_noop
 from workings.problems.sheets.attention_sheets import ATTENTION_SHEETS
 from workings.problems.sheets.convolution_sheets import CONVOLUTION_SHEETS
 from workings.problems.sheets.counting_sheets import COUNTING_SHEETS
+from workings.problems.sheets.decoder_sheets import DECODER_SHEETS
 from workings.problems.sheets.decoding_sheets import DECODING_SHEETS
 from workings.problems.sheets.gradient_sheets import GRADIENT_SHEETS
 from workings.problems.sheets.language_sheets import LANGUAGE_SHEETS
 from workings.problems.sheets.layer_sheets import LAYER_SHEETS
 from workings.problems.sheets.network_sheets import NETWORK_SHEETS
 from workings.problems.sheets.recurrent_sheets import RECURRENT_SHEETS
+from workings.problems.sheets.sequence_sheets import SEQUENCE_SHEETS
 from workings.problems.sheets.sheet_kind import SheetKind
 from workings.problems.sheets.text_sheets import TEXT_SHEETS
 
 SHEET_FAMILIES: dict[str, tuple[SheetKind, ...]] = {
-    "Attention": ATTENTION_SHEETS,
-    "Layers": LAYER_SHEETS,
-    "Language models": LANGUAGE_SHEETS,
-    "Recurrent networks": (*RECURRENT_SHEETS, *NETWORK_SHEETS),
-    "Losses and gradients": GRADIENT_SHEETS,
-    "Convolution": CONVOLUTION_SHEETS,
-    "Decoding": DECODING_SHEETS,
-    "Scores of texts": TEXT_SHEETS,
-    "Counting": COUNTING_SHEETS,
+    gettext_noop("Attention"): (*ATTENTION_SHEETS, *DECODER_SHEETS),
+    gettext_noop("Layers"): LAYER_SHEETS,
+    gettext_noop("Language models"): LANGUAGE_SHEETS,
+    gettext_noop("Recurrent networks"): (*RECURRENT_SHEETS, *NETWORK_SHEETS, *SEQUENCE_SHEETS),
+    gettext_noop("Losses and gradients"): GRADIENT_SHEETS,
+    gettext_noop("Convolution"): CONVOLUTION_SHEETS,
+    gettext_noop("Decoding"): DECODING_SHEETS,
+    gettext_noop("Scores of texts"): TEXT_SHEETS,
+    gettext_noop("Counting"): COUNTING_SHEETS,
 }
 SHEET_KINDS: dict[str, SheetKind] = {
     kind.name: kind for kinds in SHEET_FAMILIES.values() for kind in kinds

@@ -3,6 +3,7 @@
 from collections import Counter
 from random import Random
 
+from workings.languages import gettext, gettext_noop
 from workings.problems.problem import Problem
 from workings.problems.sheets.sampling import SamplingError
 from workings.problems.sheets.sheet_kind import Fields, SheetKind, SheetPlan
@@ -71,8 +72,11 @@ def _has_matches(problem: Problem) -> bool:
 
 def _describe_bleu(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
     return [
-        f"BLEU of 1-grams to {plan.width}-grams, from 0 to 1, without smoothing. c is the length"
-        " of the candidate, r that of the reference."
+        gettext(
+            "BLEU of 1-grams to {width}-grams, from 0 to 1, without smoothing. c is the "
+            "length of the candidate, r that of the reference.",
+            width=plan.width,
+        )
     ]
 
 
@@ -83,9 +87,11 @@ def _draw_rouge(rng: Random, plan: SheetPlan) -> Fields:
 
 def _describe_rouge(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
     return [
-        "The table has the length of the longest common subsequence of every start of the"
-        " reference (rows) and of the candidate (columns), from no words on. f weights precision"
-        " and recall alike (β = 1)."
+        gettext(
+            "The table has the length of the longest common subsequence of every start of "
+            "the reference (rows) and of the candidate (columns), from no words on. f "
+            "weights precision and recall alike (β = 1)."
+        )
     ]
 
 
@@ -96,8 +102,11 @@ def _draw_edit(rng: Random, plan: SheetPlan) -> Fields:
 
 def _describe_edit(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
     return [
-        "Insertions, deletions and substitutions cost 1 each. The table has the distance of every"
-        " start of the reference (rows) from every start of the hypothesis (columns)."
+        gettext(
+            "Insertions, deletions and substitutions cost 1 each. The table has the "
+            "distance of every start of the reference (rows) from every start of the "
+            "hypothesis (columns)."
+        )
     ]
 
 
@@ -108,9 +117,11 @@ def _check_bleu_size(words: int, order: int) -> str:
 TEXT_SHEETS = (
     SheetKind(
         name="bleu",
-        title="BLEU of a translation",
+        title=gettext_noop("BLEU of a translation"),
         problem_kind="bleu",
-        picture="n-grams → clipped counts → precisions → geometric mean · brevity penalty",
+        picture=gettext_noop(
+            "n-grams → clipped counts → precisions → geometric mean · brevity penalty"
+        ),
         draw=_draw_bleu,
         describe=_describe_bleu,
         is_suitable=_has_matches,
@@ -118,38 +129,38 @@ TEXT_SHEETS = (
         min_size=(4, 2),
         max_size=(7, 3),
         size_names=("words", "order"),
-        size_text="{} words, n-grams up to {}",
+        size_text=gettext_noop("{tokens} words, n-grams up to {width}"),
         check_size=_check_bleu_size,
         sentence="none",
         takes_any_numbers=False,
     ),
     SheetKind(
         name="rouge_l",
-        title="ROUGE-L of a summary",
+        title=gettext_noop("ROUGE-L of a summary"),
         problem_kind="rouge_l",
-        picture="table → longest common subsequence → precision, recall → F",
+        picture=gettext_noop("table → longest common subsequence → precision, recall → F"),
         draw=_draw_rouge,
         describe=_describe_rouge,
         sizes=((4, 3), (5, 4), (6, 5)),
         min_size=(3, 3),
         max_size=(8, 7),
         size_names=("words of the reference", "words of the candidate"),
-        size_text="{} and {} words",
+        size_text=gettext_noop("{tokens} and {width} words"),
         sentence="none",
         takes_any_numbers=False,
     ),
     SheetKind(
         name="edit_distance",
-        title="Edit distance and word error rate",
+        title=gettext_noop("Edit distance and word error rate"),
         problem_kind="edit_distance",
-        picture="table → distance → ÷ words of the reference",
+        picture=gettext_noop("table → distance → ÷ words of the reference"),
         draw=_draw_edit,
         describe=_describe_edit,
         sizes=((4, 3), (5, 4), (6, 5)),
         min_size=(3, 3),
         max_size=(8, 7),
         size_names=("words of the reference", "words of the hypothesis"),
-        size_text="{} and {} words",
+        size_text=gettext_noop("{tokens} and {width} words"),
         sentence="none",
         takes_any_numbers=False,
     ),

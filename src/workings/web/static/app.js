@@ -3,9 +3,12 @@
 
 import { readAddress, writeAddress } from "./address.js";
 import { button, h } from "./dom.js";
+import { currentLanguage, t } from "./language.js";
+import { chooseLanguage, languageNames, loadLanguage } from "./language_choice.js";
 import { API, fetchJson, waitUntilIdle } from "./request.js";
 import { saveScreen } from "./save_page.js";
 import { PROBLEM_SCREENS, Store } from "./store.js";
+import { HAS_SERVER } from "./transport.js";
 
 /**
  * A screen is a module whose default export has `render`, which returns a function that ends it.
@@ -13,27 +16,46 @@ import { PROBLEM_SCREENS, Store } from "./store.js";
  * @typedef {{ title: string, load: () => Promise<{ default: Screen }>, needsRuns?: boolean }} ScreenInfo
  */
 
+await loadLanguage(); // every text below is in it
+
 /** @type {Record<string, ScreenInfo>} */
 const SCREENS = {
-  work: { title: "Work", load: () => import("./work.js") },
-  check: { title: "Check", load: () => import("./check.js") },
-  inspect: { title: "Inspect", load: () => import("./inspect.js") },
-  train: { title: "Train", load: () => import("./train.js"), needsRuns: true },
-  compare: { title: "Compare", load: () => import("./compare.js"), needsRuns: true },
+  home: { title: t("Home"), load: () => import("./home.js") },
+  work: { title: t("Work"), load: () => import("./work.js") },
+  check: { title: t("Check"), load: () => import("./check.js") },
+  inspect: { title: t("Inspect"), load: () => import("./inspect.js") },
+  train: { title: t("Train"), load: () => import("./train.js"), needsRuns: true },
+  compare: { title: t("Compare"), load: () => import("./compare.js"), needsRuns: true },
 };
+if (!HAS_SERVER) {
+  for (const name of ["train", "compare"]) delete SCREENS[name];
+  screenInfo("inspect").needsRuns = true;
+}
 const ADDRESS_DELAY = 200; // milliseconds
 const MESSAGE_TIME = 1500;
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
-const start = readAddress(location.hash);
+const start = await resolveAddress(location.hash);
 const store = new Store(start.problem, start.view ? { [start.screen]: start.view } : {});
 /** @type {Promise<Api.Run[]>} */
 const runs = fetchJson(API.runs).catch(() => []);
-let screen = Object.hasOwn(SCREENS, start.screen) ? start.screen : "work";
+let screen = Object.hasOwn(SCREENS, start.screen) ? start.screen : start.problem ? "work" : "home";
 /** @type {Dispose | null} */
 let dispose = null;
 let address = ""; // that this page has set
 let addressTimer = 0;
+
+/**
+ * Read an address; one that names a lecture, such as #check/L2-self, stands for its problem.
+ * @param {string} hash
+ */
+async function resolveAddress(hash) {
+  const read = readAddress(hash);
+  const [screen = "", lecture] = read.screen.replace(/^\//, "").split("/");
+  if (!lecture || !PROBLEM_SCREENS.includes(screen)) return read;
+  const table = await fetchJson(API.lecture(lecture)).catch(() => null);
+  return { screen, problem: table && { table, decimals: 3 }, view: null };
+}
 
 /** @param {string} name */
 function screenInfo(name) {
@@ -49,7 +71,9 @@ async function showScreen() {
   dispose?.();
   main.className = name;
   document.title = `${screenInfo(name).title} · workings`;
-  saveButton.hidden = isProblem; // Work and Check download interactive files
+  const isHome = name === "home";
+  for (const tool of [undo, redo, copyButton]) tool.hidden = isHome;
+  saveButton.hidden = isHome || isProblem; // Work and Check download interactive files
   dispose = module.default.render({ store, el: main, runs: available });
   markCurrent();
   updateHistory();
@@ -89,7 +113,9 @@ function goTo(name, method) {
 
 /** @param {Api.Run[]} available */
 function listScreens(available) {
-  const names = Object.keys(SCREENS).filter((name) => !screenInfo(name).needsRuns || available.length);
+  const names = Object.keys(SCREENS).filter(
+    (name) => name !== "home" && (!screenInfo(name).needsRuns || available.length), // the name of the page leads home
+  );
   const item = (/** @type {string} */ name) => {
     const open = (/** @type {MouseEvent} */ event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return; // the browser opens a new tab
@@ -123,7 +149,7 @@ async function copyLink() {
     ?.writeText(location.href)
     .then(() => true)
     .catch(() => false);
-  flash(copyButton, copied ? "Copied" : "Copy it from the address bar");
+  flash(copyButton, copied ? t("Copied") : t("Copy it from the address bar"));
 }
 
 async function save() {
@@ -132,8 +158,21 @@ async function save() {
   try {
     saveScreen(main, document.title);
   } catch {
-    flash(saveButton, "Saving failed");
+    flash(saveButton, t("Saving failed"));
   }
+}
+
+/** Return the list of languages; a choice reloads the page in that language, with its state. */
+function languageList() {
+  const options = Object.entries(languageNames()).map(([code, name]) =>
+    h("option", { value: code, lang: code, selected: code === currentLanguage() }, name),
+  );
+  const change = () => {
+    setAddress();
+    chooseLanguage(list.value);
+  };
+  const list = h("select", { class: "language", "aria-label": t("Language"), onchange: change }, options);
+  return list;
 }
 
 /** @param {KeyboardEvent} event */
@@ -147,9 +186,9 @@ function onKey(event) {
   store.move(screen, by);
 }
 
-function onHashChange() {
+async function onHashChange() {
   if (location.hash === address) return;
-  const { screen: name, problem, view } = readAddress(location.hash);
+  const { screen: name, problem, view } = await resolveAddress(location.hash);
   if (!Object.hasOwn(SCREENS, name)) return;
   const isCurrent = writeAddress(name, store.problem, store.view(name)) === location.hash;
   if (problem && !isCurrent) store.changeProblem((state) => Object.assign(state, { practice: false }, problem));
@@ -157,17 +196,39 @@ function onHashChange() {
   if (name !== screen) goTo(name);
 }
 
-const undo = button("Undo", () => store.move(screen, -1), { title: "Ctrl+Z" });
-const redo = button("Redo", () => store.move(screen, 1), { title: "Ctrl+Shift+Z" });
-const copyButton = button("Copy link", copyLink);
-const saveButton = button("Save as HTML", save, { title: "Save this screen as one HTML file" });
-document.getElementById("tools")?.append(undo, redo, copyButton, saveButton);
+/**
+ * Check a document that was pasted or dropped outside of a field.
+ * @param {ClipboardEvent | DragEvent} event
+ * @param {DataTransfer | null} data
+ */
+function receiveDocument(event, data) {
+  const isField = /** @type {Element} */ (event.target).closest?.("input, textarea, select, dialog");
+  const file = data?.files[0];
+  const text = data?.getData("text/plain") ?? "";
+  if (event.defaultPrevented || isField || !(file || text.trim())) return;
+  event.preventDefault();
+  store.giveDocument(file ? { file } : { text });
+  if (screen !== "check") location.hash = "#check";
+}
+
+const undo = button(t("Undo"), () => store.move(screen, -1), { title: "Ctrl+Z" });
+const redo = button(t("Redo"), () => store.move(screen, 1), { title: "Ctrl+Shift+Z" });
+const copyButton = button(t("Copy link"), copyLink);
+const saveButton = button(t("Save as HTML"), save, { title: t("Save this screen as one HTML file") });
+document.getElementById("tools")?.append(undo, redo, copyButton, saveButton, languageList());
 document.addEventListener("keydown", onKey);
+document.addEventListener("paste", (event) => receiveDocument(event, event.clipboardData));
+document.addEventListener("drop", (event) => receiveDocument(event, event.dataTransfer));
+document.addEventListener("dragover", (event) => event.preventDefault()); // a dropped file is not opened by the browser
 window.addEventListener("hashchange", onHashChange);
 document.querySelector(".skip")?.addEventListener("click", (event) => {
   event.preventDefault(); // the address holds the state, and no anchor
   main.focus();
 });
+
+const [tagline, skipLink] = [document.querySelector(".brand span"), document.querySelector(".skip")];
+if (tagline) tagline.textContent = t("sequence models that show their work");
+if (skipLink) skipLink.textContent = t("Skip to the content");
 
 store.listen(updateHistory);
 updateHistory();

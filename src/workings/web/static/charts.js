@@ -61,10 +61,11 @@ export function dataTable({ title, header, rows }) {
  * Return a bar whose length is a share of its box.
  * @param {string} kind
  * @param {number | null} share
+ * @param {number} [largest] the share that fills the box
  */
-function bar(kind, share) {
+function bar(kind, share, largest = 1) {
   const element = h("i", { class: kind });
-  element.style.width = `${100 * (share ?? 0)}%`;
+  element.style.width = `${(100 * (share ?? 0)) / largest}%`;
   return element;
 }
 
@@ -100,6 +101,7 @@ export const probabilityBars = {
  */
 function barTable(bars, caption) {
   const hasBaseline = bars.some(({ other }) => other !== null);
+  const largest = Math.max(...bars.flatMap(({ probability, other }) => [probability ?? 0, other ?? 0]), 1e-9);
   const header = (/** @type {string} */ text, unseen = false) =>
     h("th", { scope: "col", class: unseen ? "unseen" : null }, text);
   const row = (/** @type {Api.Outcome} */ { name, probability, text, other, other_text: otherText, change }) =>
@@ -107,7 +109,12 @@ function barTable(bars, caption) {
       "tr",
       {},
       rowName(name),
-      h("td", { class: "track", "aria-hidden": "true" }, bar("now", probability), hasBaseline && bar("before", other)),
+      h(
+        "td",
+        { class: "track", "aria-hidden": "true" },
+        bar("now", probability, largest),
+        hasBaseline && bar("before", other, largest),
+      ),
       h("td", { class: "now" }, text),
       hasBaseline && [
         h("td", { class: "soft" }, otherText),

@@ -1,20 +1,28 @@
 // @ts-check
 // The screen Check: a worked solution beside the exact one; and problem sheets to answer.
 
+import { DocumentPanel } from "./document.js";
 import { button, dropdown, h, redraw, stepper } from "./dom.js";
 import { Model } from "./model.js";
 import { fetchKinds } from "./kind_menu.js";
+import { t } from "./language.js";
 import { downloadButtons, lectureList, openPasteDialog } from "./problem_controls.js";
 import report, { HINTS_PER_NUMBER } from "./report.js";
-import { API, fetchJson, messageOf, Query } from "./request.js";
+import { API, download, fetchJson, messageOf, Query } from "./request.js";
 /** @import { Store } from "./store.js" */
 
-const PASTE_HINT =
-  "A slide or a note with named matrices (X = …, Q = …, weights = …) in LaTeX, in Markdown or as printed by NumPy, " +
-  'or a problem file. Settings go in comments: % workings: scale = "none"';
-const EMPTY =
-  "Nothing to check yet. Open a lecture example, paste a slide or a problem file, create a problem sheet, " +
-  "or add a step of this problem. Every number is checked as you type it.";
+const pasteHint = () =>
+  t(
+    "A slide or a note with named matrices (X = …, Q = …, weights = …) in LaTeX, in Markdown or as printed by NumPy, " +
+      'or a problem file. Settings go in comments: % workings: scale = "none"',
+  );
+const emptyText = () =>
+  t(
+    "Nothing to check yet. Open a lecture example, paste a slide or a problem file, create a problem sheet, " +
+      "or add a step of this problem. Every number is checked as you type it.",
+  );
+const PROBLEM_FILE = /^\s*\[(given|claim)\]/m;
+
 export default {
   /**
    * @param {{ store: Store, el: HTMLElement }} options
@@ -32,6 +40,9 @@ class Check {
   #model = new Model({ data: null, claims: [], hints: {} });
   #title = h("p", { class: "title-text" });
   #sheet = h("div", {});
+  #document = h("div", {});
+  /** @type {HTMLElement | null} */
+  #documentButton = null;
   #status = h("p", { class: "status", role: "alert" });
   #empty = h("div", {});
   #goToFirst = true; // after something new was opened
@@ -64,29 +75,35 @@ class Check {
     const content = h("div", {});
     const paste = () =>
       openPasteDialog({
-        title: "Paste a worked solution",
-        hint: PASTE_HINT,
-        action: "Check it",
+        title: t("Paste a worked solution"),
+        hint: pasteHint(),
+        action: t("Check it"),
         acceptsFile: true,
         onSubmit: async (text) => this.#open(await fetchJson(API.readProblem, { text }), false),
       });
     const toggleSheet = () => {
       const isOpen = this.#sheet.childElementCount > 0;
-      this.#sheet.replaceChildren(...(isOpen ? [] : [problemSheet((table) => this.#open(table, true), showError)]));
+      this.#sheet.replaceChildren(
+        ...(isOpen ? [] : [problemSheet(store, (table) => this.#open(table, true), showError)]),
+      );
       sheetButton.setAttribute("aria-expanded", String(!isOpen));
     };
-    const sheetButton = button("Problem sheet", toggleSheet, { "aria-expanded": "false" });
+    const toggleDocument = () => this.#showDocument(this.#document.childElementCount === 0);
+    this.#documentButton = button(t("Document"), toggleDocument, { "aria-expanded": "false" });
+    const sheetButton = button(t("Problem sheet"), toggleSheet, { "aria-expanded": "false" });
     this.#el.replaceChildren(
-      h("h1", { class: "unseen" }, "Check a worked solution"),
+      h("h1", { class: "unseen" }, t("Check a worked solution")),
       h(
         "div",
         { class: "bar-top" },
         this.#title,
         lectureList((table) => this.#open(table, false), showError),
-        button("Paste a solution…", paste, { class: "main" }),
+        button(t("Paste a solution…"), paste, { class: "main" }),
+        this.#documentButton,
         sheetButton,
         downloadButtons(store, showError, true),
       ),
+      this.#document,
       this.#sheet,
       this.#status,
       this.#empty,
@@ -94,14 +111,46 @@ class Check {
     );
     const endReport = report.render({ model: this.#model, el: content });
     this.#listen();
-    const endListening = store.listen(() => this.#ask());
-    this.#ask();
+    const update = () => {
+      const source = store.takeDocument();
+      if (source) void this.#readDocument(source);
+      else this.#ask();
+    };
+    const endListening = store.listen(update);
+    update();
     return () => {
       endListening();
       endReport();
       this.#reportQuery.cancel();
       this.#cellQuery.cancel();
     };
+  }
+
+  /**
+   * Show or hide the panel that reads documents.
+   * @param {boolean} isShown
+   */
+  #showDocument(isShown) {
+    const panel = new DocumentPanel((table) => this.#open(table, false));
+    this.#document.replaceChildren(...(isShown ? [panel.el] : []));
+    this.#documentButton?.setAttribute("aria-expanded", String(isShown));
+    return panel;
+  }
+
+  /**
+   * Open the only example of a document; show the document if it has several, or none.
+   * @param {DocumentSource} source
+   */
+  async #readDocument(source) {
+    if ("text" in source && PROBLEM_FILE.test(source.text)) {
+      const read = fetchJson(API.readProblem, source);
+      return read.then((table) => this.#open(table, false)).catch((error) => this.#showError(messageOf(error)));
+    }
+    const document = await this.#showDocument(true).read(source);
+    const table = document?.examples.length === 1 && document.examples[0]?.table;
+    if (!table) return this.#ask();
+    this.#showDocument(false);
+    this.#open(table, false);
   }
 
   #listen() {
@@ -154,9 +203,9 @@ class Check {
     const { practice, table } = this.#store.problem;
     const [first] = answer.findings;
     this.#status.textContent = "";
-    this.#title.textContent = answer.title || "Untitled problem";
+    this.#title.textContent = answer.title || t("Untitled problem");
     this.#title.title = answer.title.slice(0, 300);
-    this.#empty.replaceChildren(...(answer.steps.length ? [] : [h("p", { class: "empty" }, EMPTY)]));
+    this.#empty.replaceChildren(...(answer.steps.length ? [] : [h("p", { class: "empty" }, emptyText())]));
     this.#model.set("practice", practice);
     this.#model.set("claims", table.claims);
     this.#model.set("data", answer);
@@ -218,14 +267,17 @@ let sheetKinds = [["masked", "Masked self-attention"]];
 /** @type {Api.Exercise[]} */
 let currentSheet = []; // kept while the user visits other screens
 let currentExercise = 0;
+/** @type {Api.Claim[][]} */
+let answers = []; // to the exercises that were opened
 
 /**
  * Return the form that creates a problem sheet, and the list of its problems.
+ * @param {Store} store
  * @param {(table: Api.Table) => void} open gets a problem with every step left blank
  * @param {(message: string) => void} showError
  */
-function problemSheet(open, showError) {
-  const el = h("section", { class: "sheet", "aria-label": "Problem sheet" });
+function problemSheet(store, open, showError) {
+  const el = h("section", { class: "sheet", "aria-label": t("Problem sheet") });
   /** @type {Query<Api.Report, { table: Api.Table }>} */
   const exerciseQuery = new Query({
     onAnswer: ({ open_steps: openSteps }, { table }) =>
@@ -236,15 +288,26 @@ function problemSheet(open, showError) {
   const sheetQuery = new Query({
     onAnswer: (sheet) => {
       currentSheet = sheet;
-      choose(0);
+      answers = [];
+      show(0);
     },
     onError: showError,
   });
   const choose = (/** @type {number} */ k) => {
+    keepAnswers(store);
+    show(k);
+  };
+  const show = (/** @type {number} */ k) => {
     currentExercise = k;
     draw();
-    const exercise = currentSheet[k];
-    if (exercise) exerciseQuery.ask(API.check, { table: exercise.table });
+    const [table, claims] = [currentSheet[k]?.table, answers[k]];
+    if (table && claims) open({ ...table, claims });
+    else if (table) exerciseQuery.ask(API.check, { table });
+  };
+  const save = () => {
+    keepAnswers(store);
+    const tables = currentSheet.map(({ table }, k) => ({ ...table, claims: answers[k] ?? [] }));
+    download({ tables }, API.answers).catch((error) => showError(messageOf(error)));
   };
   const set = (/** @type {keyof typeof sheetRequest} */ name) => (/** @type {string | number} */ value) => {
     Object.assign(sheetRequest, { [name]: value });
@@ -254,15 +317,15 @@ function problemSheet(open, showError) {
     const { kind, level, count, seed } = sheetRequest;
     redraw(
       el,
-      h("h2", {}, "Problem sheet"),
+      h("h2", {}, t("Problem sheet")),
       h(
         "div",
         { class: "toggles" },
-        dropdown("Kind", sheetKinds, kind, set("kind")),
-        stepper("Level", level, 1, 3, set("level")),
-        stepper("Problems", count, 1, 6, set("count")),
-        stepper("Seed", seed, 0, 9999, set("seed")),
-        button("Create sheet", () => sheetQuery.ask(API.sheet, sheetRequest), {
+        dropdown(t("Kind"), sheetKinds, kind, set("kind")),
+        stepper(t("Level"), level, 1, 3, set("level")),
+        stepper(t("Problems"), count, 1, 6, set("count")),
+        stepper(t("Seed"), seed, 0, 9999, set("seed")),
+        button(t("Create sheet"), () => sheetQuery.ask(API.sheet, sheetRequest), {
           class: "main",
           data: { control: "create" },
         }),
@@ -278,8 +341,9 @@ function problemSheet(open, showError) {
       });
     const list = currentSheet.map(({ heading }, k) => item(heading, k));
     return [
-      h("div", { class: "exercises", role: "group", "aria-label": "Problems" }, list),
+      h("div", { class: "exercises", role: "group", "aria-label": t("Problems") }, list),
       h("p", {}, currentSheet[currentExercise]?.instructions),
+      button(t("Save answers"), save, { title: t("answers.toml, to hand in"), data: { control: "save" } }),
     ];
   };
   draw();
@@ -291,4 +355,15 @@ function problemSheet(open, showError) {
     (error) => showError(messageOf(error)),
   );
   return el;
+}
+
+/**
+ * Keep the answers to the current exercise, unless another problem was opened since.
+ * @param {Store} store
+ */
+function keepAnswers(store) {
+  const { practice, table } = store.problem;
+  const exercise = currentSheet[currentExercise];
+  const isOpen = practice && JSON.stringify(table.given) === JSON.stringify(exercise?.table.given);
+  if (isOpen) answers[currentExercise] = table.claims;
 }

@@ -2,6 +2,7 @@
 // Colors: those of heat maps, drawing by levels, color scales and legends.
 
 import { h } from "./dom.js";
+import { t } from "./language.js";
 
 /** The level of a cell that the mask hides. */
 export const MASKED = 255;
@@ -98,16 +99,16 @@ export function colorScale(signed = true) {
  * @param {...[string, string, string]} signs class, sign and meaning of each further mark
  */
 export function legend(...signs) {
-  const role = (/** @type {string} */ name) => h("b", { class: name }, name);
+  const role = (/** @type {string} */ name, /** @type {string} */ label) => h("b", { class: name }, label);
   return h(
     "aside",
-    { class: "legends", "aria-label": "Legend" },
+    { class: "legends", "aria-label": t("Legend") },
     h(
       "p",
       { class: "legend" },
-      h("span", {}, role("query"), " ", role("key"), " ", role("value")),
-      h("span", {}, "−max", colorScale(), "+max of each matrix"),
-      h("span", {}, h("span", { class: "sample masked" }, h("span", {}, "−∞")), "masked"),
+      h("span", {}, role("query", t("query")), " ", role("key", t("key")), " ", role("value", t("value"))),
+      h("span", {}, "−max", colorScale(), t("+max of each matrix")),
+      h("span", {}, h("span", { class: "sample masked" }, h("span", {}, "−∞")), t("masked")),
       signs.map(([kind, sign, text]) => h("span", {}, h("span", { class: `sample ${kind}` }, sign), text)),
     ),
   );

@@ -2,6 +2,7 @@
 // The working of a cell: a bar along the bottom of the window, and highlights of the cells that it is computed from.
 
 import { formulaBox, h, present } from "./dom.js";
+import { t } from "./language.js";
 /** @import { Model } from "./model.js" */
 
 const HIGHLIGHTS = ["current", "same-line", "query-token", "key-token", "input-cell"];
@@ -12,7 +13,7 @@ export default {
     const draw = () => el.replaceChildren(...present(content(model)));
     el.classList.add("dock");
     el.setAttribute("role", "status");
-    el.setAttribute("aria-label", "Working of a cell");
+    el.setAttribute("aria-label", t("Working of a cell"));
     model.on("change:working", draw);
     model.on("change:message", draw);
     draw();
@@ -32,15 +33,15 @@ function content(model) {
     h(
       "span",
       { class: "tokens" },
-      query && key && "query ",
+      query && key && `${t("query")} `,
       h("b", { class: "query" }, query),
-      query && key && ", key ",
+      query && key && `, ${t("key")} `,
       h("b", { class: "key" }, key),
     );
   return [
     h("p", { class: "where" }, h("b", {}, working.name), tokens || null),
     formulaBox(working.working),
-    h("p", { class: "exact" }, "exact: ", h("span", {}, working.value)),
+    h("p", { class: "exact" }, `${t("exact")}: `, h("span", {}, working.value)),
   ];
 }
 

@@ -1,6 +1,7 @@
 // @ts-check
 // Elements and controls. Text is inserted as text nodes only, so that no input is parsed as markup.
 
+import { t } from "./language.js";
 const SVG = "http://www.w3.org/2000/svg";
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 
@@ -202,9 +203,9 @@ export function stepper(label, value, minimum, maximum, onChange, step = 1) {
     h(
       "div",
       { class: "segments" },
-      change(-1, "Decrease", "−"),
+      change(-1, t("Decrease"), "−"),
       h("output", {}, String(value)),
-      change(1, "Increase", "+"),
+      change(1, t("Increase"), "+"),
     ),
   );
 }

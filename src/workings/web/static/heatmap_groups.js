@@ -162,6 +162,7 @@ function headThumbnail(model, stack, { layer, head }, levels, colors) {
   const isChosen = chosen?.layer === layer && chosen.head === head;
   const isTabStop = isChosen || (!chosen && layer === 1 && head === 1);
   const point = () => model.set("focus", { layer, head });
+  const toggle = () => model.set("toggled", { layer, head });
   const attributes = {
     class: isOff ? "thumb off" : "thumb",
     data: { layer, head },
@@ -177,7 +178,23 @@ function headThumbnail(model, stack, { layer, head }, levels, colors) {
     onblur: () => model.set("focus", null),
   };
   const mark = isOff && h("span", { class: "off-mark", "aria-hidden": "true" }, "off");
-  return thumbnail(levels, stack.size, colors, attributes, mark);
+  const button = thumbnail(levels, stack.size, colors, attributes, mark);
+  if (!stack.has_workings) return button;
+  const label = `${isOff ? "Restore" : "Ablate"} layer ${layer}, head ${head}`;
+  const toggleButton = h(
+    "button",
+    {
+      type: "button",
+      class: "switch",
+      tabindex: isTabStop ? "0" : "-1",
+      "aria-pressed": String(isOff),
+      "aria-label": label,
+      title: label,
+      onclick: toggle,
+    },
+    isOff ? "+" : "×",
+  );
+  return h("div", { class: "thumb-box" }, button, toggleButton);
 }
 
 /**
@@ -192,6 +209,8 @@ function markChosen(model, el) {
     const isChosen = Number(layer) === chosen?.layer && Number(head) === chosen.head;
     button.setAttribute("aria-pressed", String(isChosen));
     button.tabIndex = isChosen ? 0 : -1;
+    const toggle = button.parentElement?.querySelector(".switch");
+    if (toggle instanceof HTMLElement) toggle.tabIndex = button.tabIndex;
   }
 }
 

@@ -13,8 +13,11 @@ import {
   PositionSection,
 } from "./inspect_results.js";
 import { Model } from "./model.js";
+import { ModelSection } from "./model_drawing.js";
 import { API, download, messageOf, Query } from "./request.js";
-import { findRun, firstText, noRuns, PART_NAMES, pictureInput, runList, textInput } from "./run_inputs.js";
+import { findRun, firstText, noRuns, PART_NAMES, pictureInput, runList, textChoice, textInput } from "./run_inputs.js";
+import tokenLines, { MAX_LINE_TOKENS } from "./token_lines.js";
+import { HAS_SERVER } from "./transport.js";
 /** @import { DerivationState } from "./inspect_results.js" */
 /** @import { Store } from "./store.js" */
 
@@ -26,6 +29,11 @@ const PART_HINTS = {
   decoder: DECODER_ROWS,
 };
 const PICTURE_COLUMNS = " Each column is a cell of the image grid: row, column.";
+/** @type {[string, string][]} */
+const MAP_FORMS = [
+  ["matrix", "matrix"],
+  ["lines", "lines"],
+];
 
 /** @type {ViewState} */
 const NO_CELL = { row: "", column: "" };
@@ -60,21 +68,27 @@ class Inspect {
   #completion = null;
   /** @type {(AttributionSection | NeuronSection | PositionSection)[]} */
   #sections = [];
+  /** @type {ModelSection | null} */
+  #model = null;
   #derivedCell = ""; // the request of the derivation that is shown
   /** @type {Model<HeadGridState>} */
   #heads = new Model({ stack: null, colors: null, chosen: null });
   /** @type {Model<HeatmapState>} */
   #map = new Model({ map: null, pinned: null, axes: ["query", "key"] });
+  /** @type {Model<HeatmapState>} */
+  #lines = new Model({ map: null, pinned: null, axes: ["query", "key"] }); // no map while the matrix is shown
   /** @type {Model<DerivationState>} */
   #derivation = new Model({ derivation: null, table: null });
   #inspectQuery;
   #mapQuery;
   #cellQuery;
   #inputBox = h("div", { class: "inspect-input" });
+  #modelBox = h("div", {});
   #status = h("p", { class: "status", role: "alert" });
   #tabs = h("div", { class: "inspect-tabs" });
   #headBox = h("div", { class: "inspect-heads" });
   #mapBox = h("div", { class: "inspect-map" });
+  #lineBox = h("div", { class: "inspect-map", hidden: true });
   #tools = h("div", { class: "inspect-tools" });
   #output = h("div", { class: "inspect-output" });
   #extras = h("div", { class: "inspect-extras" });
@@ -89,7 +103,12 @@ class Inspect {
     { class: "attention", "aria-label": "Attention" },
     h("h2", {}, "Attention weights"),
     this.#tabs,
-    h("div", { class: "heads-and-map" }, this.#headBox, h("div", { class: "one-head" }, this.#mapBox, this.#tools)),
+    h(
+      "div",
+      { class: "heads-and-map" },
+      this.#headBox,
+      h("div", { class: "one-head" }, this.#mapBox, this.#lineBox, this.#tools),
+    ),
   );
 
   /**
@@ -131,6 +150,7 @@ class Inspect {
       h("h1", { class: "unseen" }, "Inspect a run"),
       h("div", { class: "inspect-top" }, this.#runList.el, this.#inputBox),
       this.#status,
+      this.#modelBox,
       h(
         "div",
         { class: "inspect-body" },
@@ -143,6 +163,7 @@ class Inspect {
     const disposers = [
       headGrid.render({ model: this.#heads, el: this.#headBox }),
       heatmap.render({ model: this.#map, el: this.#mapBox }),
+      tokenLines.render({ model: this.#lines, el: this.#lineBox }),
       this.#store.listen(() => this.#update()),
       () => this.#cancel(),
     ];
@@ -150,17 +171,17 @@ class Inspect {
       model: this.#derivation,
       el: this.#dock,
       onOpen: (table) => this.#openInWork(table),
-      onClose: () => {
-        this.#derivation.set("derivation", null);
-        /** @type {HTMLElement | null} */ (this.#tools.querySelector('[data-control="working"]'))?.focus();
-      },
+      onClose: () => this.#map.set("pinned", null),
     });
     this.#derivation.on("change:derivation", () => {
       this.#dock.hidden = !this.#derivation.get("derivation");
     });
     this.#heads.on("change:chosen", () => this.#chooseHead());
     this.#heads.on("change:focus", () => this.#showMap());
+    this.#heads.on("change:toggled", () => this.#toggleHead());
     this.#map.on("change:pinned", () => this.#pin());
+    this.#lines.on("change:pinned", () => this.#map.set("pinned", this.#lines.get("pinned")));
+    this.#map.on("change:map", () => this.#showLines());
     this.#openRun(this.#run);
     this.#update();
     return () => disposers.forEach((dispose) => dispose());
@@ -169,6 +190,7 @@ class Inspect {
   #cancel() {
     for (const query of [this.#inspectQuery, this.#mapQuery, this.#cellQuery]) query.cancel();
     for (const section of this.#sections) section.cancel();
+    this.#model?.cancel();
     this.#completion?.clear();
   }
 
@@ -179,7 +201,8 @@ class Inspect {
   #request() {
     const { text, scene, off } = this.#view;
     const request = { run: this.#run.name, ablated_heads: readHeads(off) };
-    if (this.#run.kind !== "caption") return { ...request, text: text ?? firstText(this.#run.kind) };
+    if (this.#run.kind !== "caption")
+      return { ...request, text: text ?? this.#run.texts?.[0] ?? firstText(this.#run.kind) };
     return this.#picture ? { ...request, picture: this.#picture } : { ...request, scene: Number(scene || 1) };
   }
 
@@ -191,7 +214,9 @@ class Inspect {
     if (this.#derivation.get("derivation") && JSON.stringify(this.#cellRequest) !== this.#derivedCell)
       this.#derivation.set("derivation", null);
     this.#input?.show();
+    this.#model?.open(this.#view.stage ?? "");
     if (!this.#inspectQuery.askIfNew(API.inspect, this.#request())) this.#show();
+    this.#askDerivation();
   }
 
   /**
@@ -207,20 +232,34 @@ class Inspect {
     this.#input = run.kind === "caption" ? this.#newPictureInput() : this.#newTextInput();
     this.#inputBox.replaceChildren(this.#input.el);
     this.#completion =
-      run.kind === "language" ? new Completion(request, (text) => this.#change({ text, ...NO_CELL }), onError) : null;
+      run.kind === "language" && HAS_SERVER
+        ? new Completion(request, (text) => this.#change({ text, ...NO_CELL }), onError)
+        : null;
     this.#sections = [
       new AttributionSection(request, onError),
       new NeuronSection(request, onError),
       new PositionSection(request, onError),
     ];
     this.#extras.replaceChildren(...this.#sections.map(({ el }) => el));
+    this.#model = new ModelSection({
+      input: request,
+      onError,
+      onChoose: (stage) => this.#change({ stage }),
+      onHeads: (part, layer) => this.#change({ part, layer: String(layer), ...NO_CELL }),
+    });
+    this.#modelBox.replaceChildren(this.#model.el);
     for (const part of [this.#output, this.#tabs, this.#tools]) part.replaceChildren();
+    this.#attention.hidden = true;
+    this.#output.append(h("p", { class: "hint", role: "status" }, "Loading the model…"));
     this.#heads.set("stack", null);
     this.#map.set("map", null);
   }
 
   #newTextInput() {
-    const { el, show } = textInput(this.#run.kind, (text, live) => this.#change({ text, ...NO_CELL }, { live }));
+    const { kind, texts } = this.#run;
+    const { el, show } = texts
+      ? textChoice(kind, texts, (text) => this.#change({ text, ...NO_CELL }))
+      : textInput(kind, (text, live) => this.#change({ text, ...NO_CELL }, { live }));
     return { el, show: () => show(this.#request().text ?? "") };
   }
 
@@ -260,7 +299,9 @@ class Inspect {
       this.#output.append(this.#completion.el);
     }
     for (const section of this.#sections) section.show(inspection);
+    this.#model?.show(inspection);
     this.#show();
+    this.#askDerivation();
   }
 
   /** The chosen stack, layer and head; the first where the address has one that does not exist. */
@@ -338,22 +379,34 @@ class Inspect {
     this.#showMap();
   }
 
+  /** Show the map as lines or as a matrix; return whether as lines, or null if it is too large for them. */
+  #showLines() {
+    const map = this.#map.get("map");
+    const fits = map && Math.max(map.rows.length, map.columns.length) <= MAX_LINE_TOKENS;
+    const isLines = Boolean(fits) && this.#view.form === "lines";
+    this.#mapBox.hidden = isLines;
+    this.#lineBox.hidden = !isLines;
+    if (this.#lines.get("map") !== (isLines ? map : null)) this.#lines.set("map", isLines ? map : null);
+    return map && !fits ? null : isLines;
+  }
+
   /** @param {{ stack: Api.AttentionStack, layer: number, head: number }} chosen */
   #showTools({ stack, layer, head }) {
     const { part } = stack;
     const isOff = stack.ablated[layer - 1]?.[head - 1];
     const off = readHeads(this.#view.off);
-    const others = off.filter((other) => other.part !== part || other.layer !== layer || other.head !== head);
-    const toggle = () => this.#change({ off: writeHeads(isOff ? others : [...off, { part, layer, head }]) });
+    const toggle = () => this.#toggleHead({ layer, head });
     const save = () =>
       download({ ...this.#request(), part, layer, head }, API.inspectExport).catch((error) =>
         this.#showError(messageOf(error)),
       );
-    const hasPin = Boolean(this.#view.row);
     const hint = PART_HINTS[part];
     const hasPicture = this.#inspection?.output.caption_attention && part === "cross";
+    const isLines = this.#showLines();
     redraw(
       this.#tools,
+      isLines !== null &&
+        choice("Drawn as", "form", MAP_FORMS, isLines ? "lines" : "matrix", (form) => this.#change({ form })),
       stack.has_workings && [
         button(isOff ? "Restore this head" : "Ablate this head", toggle, {
           "aria-pressed": String(isOff),
@@ -364,17 +417,22 @@ class Inspect {
           button(`Restore all heads (${off.length} ablated)`, () => this.#change({ off: "" }), {
             data: { control: "all" },
           }),
-        button("Show the working", () => this.#askDerivation(), {
-          "aria-disabled": hasPin ? null : "true",
-          title: hasPin ? null : "Pin a cell first",
-          data: { control: "working" },
-        }),
       ],
       hint &&
         (this.#inspection?.stacks.length ?? 0) > 1 &&
         h("p", { class: "hint" }, hint + (hasPicture ? PICTURE_COLUMNS : "")),
-      button("Download the heads", save, { data: { control: "download" } }),
+      HAS_SERVER && button("Download the heads", save, { data: { control: "download" } }),
     );
+  }
+
+  /** Ablate a head of the shown stack, or restore it. */
+  #toggleHead(place = this.#heads.get("toggled")) {
+    const part = this.#chosen?.stack.part;
+    if (!place || !part) return;
+    const off = readHeads(this.#view.off);
+    const others = off.filter((head) => head.part !== part || head.layer !== place.layer || head.head !== place.head);
+    const changed = others.length < off.length ? others : [...off, { part, ...place }];
+    this.#change({ off: writeHeads(changed) });
   }
 
   /** Keep the pinned cell in the view, with the head that is shown. */
@@ -396,8 +454,11 @@ class Inspect {
     return { ...this.#request(), part: stack.part, layer, head, row: Number(row), column: Number(column) };
   }
 
+  /** Show the working of the pinned cell, if its head has workings. */
   #askDerivation() {
-    if (this.#cellRequest) this.#cellQuery.ask(API.inspectCell, this.#cellRequest);
+    const request = this.#cellRequest;
+    if (request && this.#chosen?.stack.has_workings) this.#cellQuery.askIfNew(API.inspectCell, request);
+    else this.#cellQuery.cancel();
   }
 
   /**

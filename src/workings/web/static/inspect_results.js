@@ -217,7 +217,7 @@ export class Completion {
  * A section that asks the server when it is opened.
  * @template Answer
  */
-class Extra {
+export class Extra {
   #path;
   #input;
   #query;

@@ -2,11 +2,11 @@
 // The menu of the kinds of problem: each with its computation on one line; choosing one opens a new problem.
 
 import { button, h } from "./dom.js";
+import { t } from "./language.js";
 import { API, fetchJson, messageOf } from "./request.js";
 
 const ARROW = " → ";
 const BACKWARD = "; back: "; // between a computation and its gradients
-const OPEN_LABEL = "New problem…";
 
 let numProblems = 0; // each is drawn from another seed
 
@@ -44,7 +44,7 @@ export function kindMenu(open, showError) {
       showError(messageOf(error));
     }
   };
-  return button(OPEN_LABEL, show, { class: "main", "aria-haspopup": "dialog" });
+  return button(t("New problem…"), show, { class: "main", "aria-haspopup": "dialog" });
 }
 
 /**
@@ -79,12 +79,12 @@ function openMenu(list, choose) {
   /** @type {HTMLDialogElement} */
   const dialog = h(
     "dialog",
-    { class: "kinds", "aria-label": "Kinds of problem", onclose: () => dialog.remove() },
+    { class: "kinds", "aria-label": t("Kinds of problem"), onclose: () => dialog.remove() },
     h(
       "header",
       {},
-      h("h2", {}, "A new problem"),
-      button("×", () => dialog.close(), { "aria-label": "Close" }),
+      h("h2", {}, t("A new problem")),
+      button("×", () => dialog.close(), { "aria-label": t("Close") }),
     ),
     h("div", { class: "families" }, [...families].map(group)),
   );

@@ -2,17 +2,18 @@
 // A matrix as a grid: the arrow keys move in it, and its numbers can be edited where that is allowed.
 
 import { h, math } from "./dom.js";
+import { t } from "./language.js";
 /** @import { Model } from "./model.js" */
 
 /** @type {Record<string, string>} */
 const SIGNS = { wrong: "✗", follows: "↳", rounded: "≈" };
-/** @type {Record<string, string>} */
+/** @type {Record<string, () => string>} */
 const DESCRIPTIONS = {
-  masked: "masked",
-  wrong: "wrong",
-  follows: "follows from an earlier mistake",
-  rounded: "differs by rounding only",
-  blank: "left blank",
+  masked: () => t("masked"),
+  wrong: () => t("wrong"),
+  follows: () => t("follows from an earlier mistake"),
+  rounded: () => t("differs by rounding only"),
+  blank: () => t("left blank"),
 };
 /** @type {Record<string, [number, number]>} */
 export const ARROW_KEYS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
@@ -61,7 +62,11 @@ class Grid {
   #build({ key, name: matrixName, row_names: rows, column_names: columns, axes, role, formula, symbol }) {
     this.#edited = null;
     this.#tabStop = this.#model.get("first") ?? [0, 0];
-    const label = `${this.#model.get("label") ?? matrixName}, ${rows.length} by ${columns.length}`;
+    const label = t("{name}, {rows} by {columns}", {
+      name: this.#model.get("label") ?? matrixName,
+      rows: rows.length,
+      columns: columns.length,
+    });
     this.#cells = rows.map((_, i) =>
       columns.map((_, j) =>
         h("td", {
@@ -137,7 +142,7 @@ class Grid {
     const isFirst = first?.[0] === i && first[1] === j;
     const classes = ["v", matrix.colors[i]?.[j], mark === "right" ? "" : mark, isFirst ? "first" : ""];
     const hasSigns = this.#model.get("showSigns") && matrix.marks.some((row) => (row[j] ?? "") in SIGNS);
-    const description = isFirst ? "the first wrong number" : DESCRIPTIONS[mark];
+    const description = isFirst ? t("the first wrong number") : DESCRIPTIONS[mark]?.();
     const value = h(
       "span",
       { class: classes.join(" ") },
@@ -232,7 +237,7 @@ class Grid {
       autocomplete: "off",
       spellcheck: "false",
       maxlength: "60",
-      "aria-label": `${key}, row ${row + 1}, column ${column + 1}`,
+      "aria-label": t("{key}, row {row}, column {column}", { key, row: row + 1, column: column + 1 }),
       value: start ?? original,
     });
     this.#edited = cell;

@@ -2,6 +2,7 @@
 // Controls of a problem: settings, sizes, lecture examples, downloads, and the dialog for pasted text.
 
 import { button, choice, h, stepper } from "./dom.js";
+import { t } from "./language.js";
 import { API, download, fetchJson, messageOf } from "./request.js";
 import { resize, setVectors } from "./store.js";
 /** @import { Store } from "./store.js" */
@@ -11,15 +12,15 @@ import { resize, setVectors } from "./store.js";
 /** @type {[string, string][]} */
 const NORMALIZERS = ["softmax", "sigmoid", "sum"].map((name) => [name, name]);
 /** @type {[string, string][]} */
-const ACTIVATIONS = ["relu", "tanh", "sigmoid", "gelu"].map((name) => [name, name]);
+const ACTIVATIONS = ["relu", "tanh", "sigmoid", "gelu", "silu"].map((name) => [name, name]);
 /** @type {[string, string][]} */
 const NORM_ORDERS = [
   ["post", "post-norm"],
   ["pre", "pre-norm"],
 ];
-/** @type {[string, string][]} */
-const FILE_FORMATS = [
-  ["toml", "problem file"],
+/** @type {() => [string, string][]} */
+const fileFormats = () => [
+  ["toml", t("problem file")],
   ["latex", "LaTeX"],
   ["html", "HTML"],
   ["svg", "SVG"],
@@ -50,22 +51,22 @@ export function settingControls(store, solution) {
   const heads = solution.heads.slice(0, 6).map((count) => /** @type {[string, string]} */ ([`${count}`, `${count}`]));
   return [
     choice(
-      "A token is a",
+      t("A token is a"),
       "vectors",
       [
-        ["rows", "row"],
-        ["columns", "column"],
+        ["rows", t("row")],
+        ["columns", t("column")],
       ],
       table.vectors || "rows",
       (value) => store.changeProblem((problem) => setVectors(problem, value)),
     ),
     has("scale") && scaleControl(settings.scale ?? "sqrt(d_k)", set("scale")),
     has("mask") && maskControl(settings.mask ?? "none", solution, set("mask")),
-    options("Normalizer", "normalizer", NORMALIZERS, "softmax"),
-    options("Activation", "activation", ACTIVATIONS, "relu"),
-    options("Layer norm", "order", NORM_ORDERS, "post"),
+    options(t("Normalizer"), "normalizer", NORMALIZERS, "softmax"),
+    options(t("Activation"), "activation", ACTIVATIONS, "relu"),
+    options(t("Layer norm"), "order", NORM_ORDERS, "post"),
     heads.length > 1 &&
-      choice("Heads", "heads", heads, String(settings.heads ?? 1), (value) => set("heads")(Number(value))),
+      choice(t("Heads"), "heads", heads, String(settings.heads ?? 1), (value) => set("heads")(Number(value))),
     ["count", "width", "base", "eps"]
       .filter(has)
       .map((name) =>
@@ -76,8 +77,8 @@ export function settingControls(store, solution) {
           numberInput(name, settings[name] ?? 0, set(name)),
         ),
       ),
-    solution.options.map((name) => optionControl(store, name)),
-    stepper("Decimals", decimals, 0, 15, (value) =>
+    solution.options.map((option) => optionControl(store, option)),
+    stepper(t("Decimals"), decimals, 0, 15, (value) =>
       store.changeProblem((problem) => {
         problem.decimals = value;
       }),
@@ -86,11 +87,12 @@ export function settingControls(store, solution) {
 }
 
 /**
- * Return a field for a setting that only this kind of problem has: a word, a number or JSON; empty for its default.
+ * Return the control of a setting that only this kind of problem has; without a value it has its default.
  * @param {Store} store
- * @param {string} name
+ * @param {Api.Option} option
  */
-function optionControl(store, name) {
+function optionControl(store, option) {
+  const { name } = option;
   const { options } = store.problem.table;
   const value = options[name] === undefined ? "" : JSON.parse(options[name]);
   const change = (/** @type {string} */ text) =>
@@ -98,16 +100,36 @@ function optionControl(store, name) {
       if (text.trim()) table.options[name] = isJson(text) ? text : JSON.stringify(text.trim());
       else delete table.options[name];
     });
-  const input = h("input", {
-    class: "option-field",
-    type: "text",
-    value: typeof value === "string" ? value : JSON.stringify(value),
-    placeholder: "default",
-    "aria-label": name,
-    name,
-    onchange: (event) => change(event.target.value),
-  });
-  return h("label", { class: "choice" }, h("span", { class: "label" }, name.replaceAll("_", " ")), input);
+  const control = optionField(option, value, change);
+  return h("label", { class: "choice" }, h("span", { class: "label" }, name.replaceAll("_", " ")), control);
+}
+
+/**
+ * Return a list for words, a box for yes or no, a field for a number, or a field for a text or JSON.
+ * @param {Api.Option} option
+ * @param {unknown} value
+ * @param {(text: string) => void} change
+ */
+function optionField(option, value, change) {
+  const { name, form, choices } = option;
+  const common = { class: "option-field", name, "aria-label": name };
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  const missing = option.default || t("default");
+  if (form === "choice") {
+    const items = [
+      ["", option.default ? `${t("default")}: ${option.default}` : t("default")],
+      ...choices.map((word) => [word, word]),
+    ].map(([word, label]) => h("option", { value: word, selected: word === text }, label));
+    const onchange = (/** @type {any} */ event) => change(event.target.value && JSON.stringify(event.target.value));
+    return h("select", { ...common, onchange }, items);
+  }
+  if (form === "flag") {
+    const onchange = (/** @type {any} */ event) => change(event.target.checked ? "true" : "");
+    return h("input", { ...common, type: "checkbox", checked: value === true, onchange });
+  }
+  const type = form === "number" && (value === "" || typeof value === "number") ? "number" : "text";
+  const onchange = (/** @type {any} */ event) => change(event.target.value);
+  return h("input", { ...common, type, step: "any", value: text, placeholder: missing, onchange });
 }
 
 /** @param {string} text */
@@ -143,17 +165,17 @@ export function sizeControls(store, solution) {
 function scaleControl(chosen, set) {
   const isNumber = typeof chosen === "number";
   const control = choice(
-    "Scores ÷",
+    t("Scores ÷"),
     "scale",
     [
       ["sqrt(d_k)", "√d_k"],
-      ["none", "none"],
-      ["number", "number"],
+      ["none", t("none")],
+      ["number", t("number")],
     ],
     isNumber ? "number" : String(chosen),
     (value) => set(value === "number" ? 2 : value),
   );
-  if (isNumber) control.lastElementChild?.append(numberInput("divisor of the scores", chosen, set));
+  if (isNumber) control.lastElementChild?.append(numberInput(t("divisor of the scores"), chosen, set));
   return control;
 }
 
@@ -166,12 +188,12 @@ function maskControl(chosen, solution, set) {
   const isCustom = Array.isArray(chosen);
   const allVisible = () => (findScores(solution)?.texts ?? []).map((row) => row.map(() => "1"));
   return choice(
-    "Mask",
+    t("Mask"),
     "mask",
     [
-      ["none", "none"],
-      ["causal", "causal"],
-      ["own", "custom"],
+      ["none", t("none")],
+      ["causal", t("causal")],
+      ["own", t("custom")],
     ],
     isCustom ? "own" : String(chosen),
     (value) => set(value === "own" ? (solution.mask ?? allVisible()) : value),
@@ -220,8 +242,8 @@ export function lectureList(open, showError) {
   };
   const select = h(
     "select",
-    { "aria-label": "Open a lecture example", class: "lectures", onchange: load },
-    h("option", { value: "" }, "Open a lecture example…"),
+    { "aria-label": t("Open a lecture example"), class: "lectures", onchange: load },
+    h("option", { value: "" }, t("Open a lecture example…")),
   );
   fetchJson(API.lectures).then(
     (/** @type {Record<string, string>} */ titles) =>
@@ -244,9 +266,9 @@ export function downloadButtons(store, showError, report) {
     );
   return h(
     "div",
-    { class: "downloads", role: "group", "aria-label": "Download as" },
-    h("span", { class: "label" }, "Download"),
-    FILE_FORMATS.map(([form, label]) => button(label, () => save(form), { data: { form } })),
+    { class: "downloads", role: "group", "aria-label": t("Download as") },
+    h("span", { class: "label" }, t("Download")),
+    fileFormats().map(([form, label]) => button(label, () => save(form), { data: { form } })),
   );
 }
 
@@ -259,14 +281,14 @@ export function downloadButtons(store, showError, report) {
  * @param {boolean} [options.acceptsFile]
  * @param {(text: string) => Promise<void>} options.onSubmit
  */
-export function openPasteDialog({ title, hint, action = "Insert", acceptsFile = false, onSubmit }) {
+export function openPasteDialog({ title, hint, action = t("Insert"), acceptsFile = false, onSubmit }) {
   const area = h("textarea", { rows: "10", spellcheck: "false", "aria-label": title });
   const status = h("p", { class: "status", role: "alert" });
   const readFile = async (/** @type {{ target: HTMLInputElement }} */ event) => {
     const file = event.target.files?.[0];
     if (!file) return;
     if (file.size < MAX_FILE) area.value = await file.text();
-    else status.textContent = "the file is larger than 400 kB";
+    else status.textContent = t("the file is larger than 400 kB");
   };
   const submit = async () => {
     try {
@@ -284,13 +306,13 @@ export function openPasteDialog({ title, hint, action = "Insert", acceptsFile = 
     h("h2", {}, title),
     h("p", { class: "hint" }, hint),
     area,
-    acceptsFile && h("label", { class: "file" }, "or a file: ", fileInput),
+    acceptsFile && h("label", { class: "file" }, t("or a file: "), fileInput),
     status,
     h(
       "div",
       { class: "actions" },
       button(action, submit, { class: "main" }),
-      button("Cancel", () => dialog.close()),
+      button(t("Cancel"), () => dialog.close()),
     ),
   );
   area.addEventListener("keydown", (event) => {

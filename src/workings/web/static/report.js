@@ -5,21 +5,29 @@ import { legend } from "./colors.js";
 import dock from "./dock.js";
 import { CellInspector } from "./dock.js";
 import { button, formulaBox, h, math, svg } from "./dom.js";
+import { t } from "./language.js";
 import matrixGrid from "./matrix.js";
 import { Model } from "./model.js";
 import { describeGiven } from "./solution.js";
 
 const SIGNS = { right: "✓", rounded: "≈", follows: "↳", wrong: "✗", blank: "?" };
-/** @type {[string, string, string][]} */
-const LEGEND = [
-  ["wrong", "✗", "wrong"],
-  ["follows", "↳", "follows from an earlier mistake"],
-  ["", "≈", "differs by rounding only"],
-  ["blank", "?", "left blank"],
+/** @type {() => [string, string, string][]} */
+const signs = () => [
+  ["wrong", "✗", t("wrong")],
+  ["follows", "↳", t("follows from an earlier mistake")],
+  ["", "≈", t("differs by rounding only")],
+  ["blank", "?", t("left blank")],
 ];
-const HINT = "Hover over a number, or use the arrow keys, to see how it should be computed.";
-const EDIT_HINT = " Press Enter to change a claimed number.";
-const PRACTICE_HINT = "Press Enter to write a number. Each step has hints.";
+const hintText = () => t("Hover over a number, or use the arrow keys, to see how it should be computed.");
+const editHint = () => ` ${t("Press Enter to change a claimed number.")}`;
+const practiceHint = () => t("Press Enter to write a number. Each step has hints.");
+const verdictNames = () => ({
+  right: t("right"),
+  rounded: t("rounded"),
+  follows: t("follows"),
+  wrong: t("wrong"),
+  blank: t("blank"),
+});
 
 /** Hints that a step has for one of its numbers. */
 export const HINTS_PER_NUMBER = 3;
@@ -75,8 +83,8 @@ class ReportView {
   }
 
   get #hint() {
-    if (this.#model.get("practice")) return PRACTICE_HINT;
-    return this.#model.get("claims") ? HINT + EDIT_HINT : HINT;
+    if (this.#model.get("practice")) return practiceHint();
+    return this.#model.get("claims") ? hintText() + editHint() : hintText();
   }
 
   start() {
@@ -84,9 +92,9 @@ class ReportView {
     const docked = h("div", {});
     this.#el.replaceChildren(
       this.#verdict,
-      h("section", { class: "given-matrices", "aria-label": "Given" }, h("h2", {}, "Given"), this.#givenList),
+      h("section", { class: "given-matrices", "aria-label": t("Given") }, h("h2", {}, t("Given")), this.#givenList),
       h("div", { class: "check-columns" }, h("div", {}, this.#checkedSteps, this.#openSteps), this.#findings),
-      legend(...LEGEND),
+      legend(...signs()),
       docked,
     );
     dock.render({ model: this.#dock, el: docked });
@@ -166,7 +174,7 @@ class ReportView {
   #openStepButtons(open) {
     if (!open.length) return [];
     const add = open.map((step) => button(`+ ${step.name}`, () => this.#model.set("newStep", step)));
-    return [h("span", {}, "Add a step:"), ...add];
+    return [h("span", {}, t("Add a step:")), ...add];
   }
 
   /**
@@ -188,7 +196,7 @@ class ReportView {
     view.claimed.set("matrix", claimed);
     view.exact.set("matrix", { ...exact, key: `${key} exact` });
     view.chip.className = `chip is-${name}`;
-    view.chip.textContent = `${SIGNS[name]} ${name}`;
+    view.chip.textContent = `${SIGNS[name]} ${verdictNames()[name]}`;
     view.exactBox.hidden = practice;
     view.hints.hidden = !practice;
     return view;
@@ -207,13 +215,13 @@ class ReportView {
       cells: null,
       showSigns: true,
       reprint,
-      label: `${claimedMatrix.name}, as claimed`,
+      label: t("{name}, as claimed", { name: claimedMatrix.name }),
     });
     /** @type {Model<MatrixState>} */
     const exact = new Model({
       matrix: { ...exactMatrix, key: `${key} exact` },
       cells: null,
-      label: `${exactMatrix.name}, exact`,
+      label: t("{name}, exact", { name: exactMatrix.name }),
     });
     const [left, right] = [h("div", { class: "claimed" }), h("div", {})];
     const chip = h("span", { class: "chip" });
@@ -233,12 +241,12 @@ class ReportView {
       this.#model.set("paste", { key, reprint, text: claimed.get("pastedText") ?? "" });
     });
     this.#drawHints(hints, key);
-    const exactBox = h("div", {}, h("h3", {}, "exact"), right);
+    const exactBox = h("div", {}, h("h3", {}, t("exact")), right);
     const el = h(
       "li",
       {},
-      h("h2", {}, math(formula), reprint > 0 && h("span", { class: "chip" }, "repeated"), chip),
-      h("div", { class: "pair" }, h("div", {}, h("h3", {}, "claimed"), left), exactBox, hints),
+      h("h2", {}, math(formula), reprint > 0 && h("span", { class: "chip" }, t("repeated")), chip),
+      h("div", { class: "pair" }, h("div", {}, h("h3", {}, t("claimed")), left), exactBox, hints),
     );
     return { id, key, el, claimed, exact, chip, exactBox, hints };
   }
@@ -259,9 +267,9 @@ class ReportView {
   #drawHints(box, key) {
     const hints = this.#model.get("hints")?.[key] ?? [];
     const isLast = hints.length >= HINTS_PER_NUMBER;
-    const text = isLast ? "Hints for the next number" : hints.length ? "Next hint" : "Hint";
+    const text = isLast ? t("Hints for the next number") : hints.length ? t("Next hint") : t("Hint");
     const more = button(text, () => this.#model.set("hintRequest", key), { "aria-label": `${text}: ${key}` });
-    box.replaceChildren(h("h3", {}, "hints"), ...hints.map((hint) => h("div", {}, math(hint))), more);
+    box.replaceChildren(h("h3", {}, t("hints")), ...hints.map((hint) => h("div", {}, math(hint))), more);
   }
 
   /** @param {ClaimCell | undefined} cell */
@@ -284,7 +292,11 @@ class ReportView {
 /** @param {Api.Report} report */
 function verdict({ steps, counts, verdict: name, summary }) {
   if (!steps.length) return [];
-  const texts = { wrong: "✗ Wrong", blank: "Nothing to check yet", right: counts.blank ? "✓ Right so far" : "✓ Right" };
+  const texts = {
+    wrong: t("✗ Wrong"),
+    blank: t("Nothing to check yet"),
+    right: counts.blank ? t("✓ Right so far") : t("✓ Right"),
+  };
   const classes = { wrong: "is-wrong", blank: "", right: "is-right" };
   return [h("b", { class: classes[name] }, texts[name]), h("span", { class: "counts" }, summary)];
 }
@@ -294,7 +306,7 @@ function verdict({ steps, counts, verdict: name, summary }) {
  * @param {Api.Report} report
  */
 function conditions({ assumption, notes }) {
-  const texts = [...(assumption ? [`if ${assumption}`] : []), ...notes];
+  const texts = [...(assumption ? [t("if {assumption}", { assumption })] : []), ...notes];
   return texts.map((text) => h("p", { class: "condition" }, text));
 }
 
@@ -307,22 +319,25 @@ function conditions({ assumption, notes }) {
  * @param {() => void} goTo
  */
 function findingCard(finding, isFirst, claimed, practice, goTo) {
-  const title = isFirst ? "The first wrong number" : "Another wrong number";
+  const title = isFirst ? t("The first wrong number") : t("Another wrong number");
   /** @type {[string, Child][]} */
-  const facts = [["claimed", finding.claimed]];
+  const facts = [[t("claimed"), finding.claimed]];
   if (!practice) {
-    if (finding.follow_through === null) facts.push(["expected", finding.expected]);
-    else facts.push(["expected", `${finding.follow_through} from the numbers before it`], ["exact", finding.expected]);
-    facts.push(["working", formulaBox(finding.working)]);
+    if (finding.follow_through === null) facts.push([t("expected"), finding.expected]);
+    else {
+      const carried = t("{number} from the numbers before it", { number: finding.follow_through });
+      facts.push([t("expected"), carried], [t("exact"), finding.expected]);
+    }
+    facts.push([t("working"), formulaBox(finding.working)]);
   }
   // A cause that is not known has no share; in practice its description would give the answer away.
-  const unknown = practice ? ": no known mistake explains this" : "";
+  const unknown = practice ? t(": no known mistake explains this") : "";
   const causes = finding.causes.map((cause) =>
     h(
       "li",
       {},
       h("code", {}, cause.name),
-      cause.explained_share ? ` (explains ${cause.explained_share} of the wrong numbers)` : unknown,
+      cause.explained_share ? t(" (explains {share} of the wrong numbers)", { share: cause.explained_share }) : unknown,
       !practice && [
         ": ",
         cause.description,
@@ -334,13 +349,13 @@ function findingCard(finding, isFirst, claimed, practice, goTo) {
     "section",
     { class: "finding", "aria-label": title },
     h("h2", {}, title),
-    h("p", {}, button(finding.location + (finding.reprint ? ", repeated" : ""), goTo, { class: "goto" })),
+    h("p", {}, button(finding.location + (finding.reprint ? t(", repeated") : ""), goTo, { class: "goto" })),
     h(
       "dl",
       {},
       facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
     ),
-    h("ol", { class: "causes", "aria-label": "Possible causes" }, causes),
+    h("ol", { class: "causes", "aria-label": t("Possible causes") }, causes),
   );
 }
 
@@ -368,7 +383,7 @@ function causeMatrix(cause, rows, claimed) {
     h(
       "table",
       { class: "cause-matrix" },
-      h("caption", {}, "result of this mistake; outlined cells match the claim"),
+      h("caption", {}, t("result of this mistake; outlined cells match the claim")),
       h(
         "tbody",
         {},
@@ -413,7 +428,11 @@ function arrow(box, { source, cell, target, first, count }, lane) {
   return svg(
     "g",
     { data: { from: source, to: target } },
-    svg("title", {}, `numbers of ${target} that follow from the mistake in ${source}: ${count}`),
+    svg(
+      "title",
+      {},
+      t("numbers of {target} that follow from the mistake in {source}: {count}", { target, source, count }),
+    ),
     svg("path", { class: "arrow", d }),
     svg("circle", { class: "arrow-head", cx: x1, cy: y1, r: 3 }),
     svg("path", { class: "arrow-head", d: `M${x2 + 1} ${y2}l-8 -4.5v9z` }),

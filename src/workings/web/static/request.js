@@ -1,6 +1,8 @@
 // @ts-check
 // Requests to the server: paths, errors, one question at a time, stale answers dropped, downloads.
 
+import { transport } from "./transport.js";
+
 /** Paths of the server, in one place. */
 export const API = {
   runs: "/api/runs",
@@ -11,12 +13,16 @@ export const API = {
   sheet: "/api/make",
   readMatrix: "/api/read",
   readProblem: "/api/open",
+  document: "/api/document",
   exportProblem: "/api/export",
+  answers: "/api/answers",
   kinds: "/api/kinds",
   lectures: "/api/lectures",
   lecture: (/** @type {string} */ name) => `/api/lecture/${encodeURIComponent(name)}`,
   inspect: "/api/inspect",
   inspectMap: "/api/inspect/map",
+  inspectModel: "/api/inspect/model",
+  inspectStage: "/api/inspect/stage",
   inspectCell: "/api/inspect/working",
   inspectExport: "/api/inspect/export",
   complete: "/api/inspect/complete",
@@ -45,20 +51,7 @@ let pendingRequests = 0;
  * @param {AbortSignal} [signal]
  */
 async function send(path, body, signal) {
-  /** @type {RequestInit} */
-  const request = { signal: signal ?? null };
-  if (body) {
-    request.method = "POST";
-    request.headers = { "content-type": "application/json" };
-    request.body = JSON.stringify(body);
-  }
-  let response;
-  try {
-    response = await fetch(path, request);
-  } catch (error) {
-    if (signal?.aborted) throw error;
-    throw new Error("the server does not answer: is `workings serve` still running?");
-  }
+  const response = await transport(path, body, signal);
   if (!response.ok) {
     const answer = await response.json().catch(() => ({}));
     throw new Error(answer.error ?? `the server answered with status ${response.status}`);

@@ -105,7 +105,7 @@ export function textInput(kind, onChange) {
     if (area.isConnected) onChange(area.value, live); // else another run has been chosen meanwhile
   };
   const area = h("textarea", {
-    rows: "3",
+    rows: "2",
     spellcheck: "false",
     dir: "auto",
     maxlength: MAX_TEXT,
@@ -118,6 +118,21 @@ export function textInput(kind, onChange) {
   });
   const el = h("label", { class: "text-input" }, h("span", { class: "label" }, TEXT_LABELS[kind]), area);
   return { el, show: (/** @type {string} */ text) => showText(area, text) };
+}
+
+/**
+ * Return a choice of texts.
+ * @param {Api.Run["kind"]} kind
+ * @param {string[]} texts
+ * @param {(text: string) => void} onChange
+ */
+export function textChoice(kind, texts, onChange) {
+  const options = texts.map((text) => h("option", { value: text }, text));
+  const select = h("select", { onchange: (event) => onChange(event.target.value) }, options);
+  const show = (/** @type {string} */ text) => {
+    select.value = text;
+  };
+  return { el: h("label", { class: "choice" }, h("span", { class: "label" }, TEXT_LABELS[kind]), select), show };
 }
 
 /**

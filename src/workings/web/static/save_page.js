@@ -108,6 +108,7 @@ function removeControls(copy) {
     for (const name of names) element.removeAttribute(name);
   };
   forEach(REMOVED, (element) => element.remove());
+  forEach(".flowing", (element) => element.classList.remove("flowing")); // no animation when the file is opened
   forEach("canvas", (canvas) => {
     const image = h("img", { src: canvas.dataset.image, alt: "" });
     image.style.imageRendering = "pixelated";
@@ -120,6 +121,7 @@ function removeControls(copy) {
   forEach("button", (button) => {
     if (button.querySelector("img"))
       button.disabled = true; // a thumbnail
+    else if (button.closest(".line-tokens")) button.replaceWith(button.textContent);
     else button.remove();
   });
   forEach("[role=application]", (element) => {

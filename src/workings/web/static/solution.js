@@ -5,11 +5,12 @@ import { legend } from "./colors.js";
 import dock from "./dock.js";
 import { CellInspector } from "./dock.js";
 import { button, h, svg } from "./dom.js";
+import { t } from "./language.js";
 import matrixGrid from "./matrix.js";
 import { Model } from "./model.js";
 
-const HINT = "Hover over a number, or move with Tab and the arrow keys, to see how it is computed.";
-const EDIT_HINT = " Press Enter to change a given number.";
+const hintText = () => t("Hover over a number, or move with Tab and the arrow keys, to see how it is computed.");
+const editHint = () => ` ${t("Press Enter to change a given number.")}`;
 const INPUTS = ["X", "context"];
 const MAX_LINE_HEIGHT = 600; // pixels; longer lines would cross other matrices
 const MAX_BACKWARD_LENGTH = 300;
@@ -25,12 +26,12 @@ export default {
    * @returns {Dispose}
    */
   render({ model, el }) {
-    const hint = model.get("cells") ? HINT + EDIT_HINT : HINT;
+    const hint = model.get("cells") ? hintText() + editHint() : hintText();
     /** @type {Model<DockState>} */
     const dockModel = new Model({ working: null, message: hint });
     const inspector = new CellInspector(model, el, dockModel, hint);
     const [steps, docked] = [h("div", {}), h("div", {})];
-    el.replaceChildren(h("section", { "aria-label": "Steps" }, steps), legend(), docked);
+    el.replaceChildren(h("section", { "aria-label": t("Steps") }, steps), legend(), docked);
     dock.render({ model: dockModel, el: docked });
     const flow = new Flow(model, steps, (focus) => inspect(model, inspector, focus));
     const draw = () => {
@@ -45,6 +46,7 @@ export default {
       inspect(model, inspector, flow.focus);
     };
     model.on("change:data", draw);
+    model.on("change:spotlight", () => inspect(model, inspector, model.get("spotlight") ?? null));
     draw();
     const observer = new ResizeObserver(() => flow.connect());
     observer.observe(steps);
@@ -60,7 +62,9 @@ export default {
 export function describeGiven(given, focus) {
   if (!focus || focus.row === null || focus.column === null) return null;
   const text = given.find((matrix) => matrix.key === focus.key)?.texts[focus.row]?.[focus.column];
-  return text === undefined ? null : `${focus.key}[${focus.row + 1},${focus.column + 1}] = ${text}, given.`;
+  return text === undefined
+    ? null
+    : t("{cell} = {value}, given.", { cell: `${focus.key}[${focus.row + 1},${focus.column + 1}]`, value: text });
 }
 
 /**
@@ -176,8 +180,8 @@ class Flow {
       h(
         "div",
         { class: "tools" },
-        button("paste", command("paste"), { "aria-label": `Paste ${key}` }),
-        key !== "X" && button("×", command("remove"), { "aria-label": `Remove ${key}` }),
+        button(t("paste"), command("paste"), { "aria-label": t("Paste {key}", { key }) }),
+        key !== "X" && button("×", command("remove"), { "aria-label": t("Remove {key}", { key }) }),
       );
     const kinds = ["panel-box", cells && "given", matrix.is_backward && "gradient"];
     return { model, el: h("li", { class: kinds.filter(Boolean).join(" ") }, grid, tools) };

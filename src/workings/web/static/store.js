@@ -2,7 +2,7 @@
 // The state of the screens, each with its undo history, and edits of a problem.
 
 /** @type {ProblemState} */
-const FIRST_PROBLEM = {
+export const FIRST_PROBLEM = {
   table: {
     title: "",
     kind: "attention",
@@ -105,6 +105,8 @@ export class History {
 export class Store {
   /** @type {{ key: string, row: string, column: string } | null} */
   initialCell = null; // the cell that Work moves the focus to when it opens
+  /** @type {DocumentSource | null} */
+  #document = null; // that Check has not read yet
   /** @type {History<ProblemState>} */
   #problem;
   /** @type {Map<string, History<ViewState>>} */
@@ -123,6 +125,22 @@ export class Store {
 
   get problem() {
     return this.#problem.current;
+  }
+
+  /**
+   * Hand a document over to Check.
+   * @param {DocumentSource} source
+   */
+  giveDocument(source) {
+    this.#document = source;
+    this.#notify();
+  }
+
+  /** Return the document that was handed over, once. */
+  takeDocument() {
+    const source = this.#document;
+    this.#document = null;
+    return source;
   }
 
   /** The problem as the server takes it. */

@@ -50,6 +50,14 @@ declare namespace Api {
     lines: [string, number][];
   }
 
+  /** A setting that only one kind has; `default` is empty if there is none. */
+  interface Option {
+    name: string;
+    form: "choice" | "flag" | "number" | "text";
+    choices: string[];
+    default: string;
+  }
+
   interface Solution {
     title: string;
     given: Matrix[];
@@ -59,8 +67,7 @@ declare namespace Api {
     sizes: Size[];
     heads: number[];
     settings: string[];
-    /** Settings that only this kind has. */
-    options: string[];
+    options: Option[];
     mask: Cells | null;
   }
 
@@ -156,6 +163,40 @@ declare namespace Api {
     open_steps: Matrix[];
   }
 
+  interface DocumentMatrix {
+    index: number;
+    name: string;
+    evidence: string;
+    why: string;
+    rows: Cells;
+    verdicts: Cells;
+    is_factor: boolean;
+  }
+
+  interface DocumentReading {
+    read_as: string;
+    verdict: string;
+    summary: string[];
+  }
+
+  interface DocumentExample {
+    place: string;
+    kind: string;
+    verdict: "right" | "wrong" | "blank" | "not judged";
+    summary: string[];
+    matrices: number[];
+    names: string[];
+    table: Table | null;
+    readings: DocumentReading[];
+  }
+
+  /** A document beside its reading. */
+  interface Document {
+    summary: string;
+    lines: { place: string; level: number; parts: (string | DocumentMatrix)[] }[];
+    examples: DocumentExample[];
+  }
+
   interface Exercise {
     heading: string;
     instructions: string;
@@ -166,6 +207,8 @@ declare namespace Api {
     name: string;
     title: string;
     kind: "caption" | "classify" | "language" | "translate";
+    /** The only inputs that a static page has answers to. */
+    texts?: string[];
   }
 
   /** One color per level. */
@@ -248,6 +291,23 @@ declare namespace Api {
     note: string;
     caption_attention: CaptionImage | null;
     notes: string[];
+  }
+
+  /** A module's output for every token; `thumb`: base64 levels. Tokens are rows; of a recurrent layer, columns. */
+  interface Stage {
+    path: string;
+    name: string;
+    group: string;
+    num_tokens: number;
+    width: number;
+    size: [number, number];
+    thumb: string;
+    is_recurrent: boolean;
+  }
+
+  interface ModelDrawing {
+    stages: Stage[];
+    colors: Colors;
   }
 
   interface Inspection {
@@ -394,6 +454,9 @@ interface ProblemState {
   practice?: boolean;
 }
 
+/** A pasted text, or a file. */
+type DocumentSource = { text: string } | { file: File };
+
 /** What another screen shows: words by name, as the address has them. */
 type ViewState = Record<string, string | undefined>;
 
@@ -456,6 +519,7 @@ interface WidgetState {
   component?: "maps" | "report" | "solution";
   title?: string;
   note?: string;
+  texts?: Record<string, string>;
   requested_cell?: CellFocus;
   working?: Api.Working | null;
 }
@@ -467,6 +531,8 @@ interface SolutionState extends WidgetState {
   edit?: CellEdit;
   paste?: { key: string; text: string };
   command?: { key: string; action: "paste" | "remove" };
+  /** A cell that is explained, wherever the pointer and the keyboard's focus are. */
+  spotlight?: CellFocus | null;
 }
 
 interface ReportState extends WidgetState {
@@ -521,6 +587,8 @@ interface HeadGridState {
   colors: Api.Colors | null;
   chosen: HeadChoice | null;
   focus?: HeadChoice | null;
+  /** A head to ablate or restore. */
+  toggled?: HeadChoice;
 }
 
 type Dispose = () => void;

@@ -3,6 +3,7 @@
 
 import { h } from "./dom.js";
 import gallery from "./heatmap_groups.js";
+import { currentLanguage, setLanguage } from "./language.js";
 import report from "./report.js";
 import solution from "./solution.js";
 /** @import { Model } from "./model.js" */
@@ -15,6 +16,7 @@ export default {
    * @returns {Dispose}
    */
   render({ model, el }) {
+    setLanguage(currentLanguage(), model.get("texts") ?? {});
     const [title, note] = [model.get("title"), model.get("note")];
     const name = /** @type {keyof typeof COMPONENTS} */ (model.get("component"));
     const inside = h("div", {});

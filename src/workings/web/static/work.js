@@ -3,6 +3,7 @@
 
 import { button, h, redraw } from "./dom.js";
 import { kindMenu } from "./kind_menu.js";
+import { t } from "./language.js";
 import { Model } from "./model.js";
 import {
   downloadButtons,
@@ -16,8 +17,8 @@ import { API, fetchJson, messageOf, Query } from "./request.js";
 import solution from "./solution.js";
 /** @import { Store } from "./store.js" */
 
-const MATRIX_FORMATS =
-  "LaTeX, a printed NumPy array or PyTorch tensor, a list, Markdown, CSV or tab-separated numbers.";
+const matrixFormats = () =>
+  t("LaTeX, a printed NumPy array or PyTorch tensor, a list, Markdown, CSV or tab-separated numbers.");
 
 export default {
   /**
@@ -37,7 +38,7 @@ class Work {
   #settings = h("div", { class: "toggles" });
   #sizes = h("div", { class: "toggles sizes" });
   #status = h("p", { class: "status", role: "alert" });
-  #absent = h("div", { class: "absent", role: "group", "aria-label": "Add a matrix" });
+  #absent = h("div", { class: "absent", role: "group", "aria-label": t("Add a matrix") });
   #title;
   #tokens;
   #context;
@@ -53,16 +54,16 @@ class Work {
     this.#el = el;
     this.#title = h("input", {
       class: "title",
-      "aria-label": "Title",
-      placeholder: "Untitled problem",
+      "aria-label": t("Title"),
+      placeholder: t("Untitled problem"),
       maxlength: "300",
       onchange: () =>
         store.changeProblem(({ table }) => {
           table.title = this.#title.value;
         }),
     });
-    this.#tokens = tokenField(store, "tokens", "Tokens");
-    this.#context = tokenField(store, "context_tokens", "Context");
+    this.#tokens = tokenField(store, "tokens", t("Tokens"));
+    this.#context = tokenField(store, "context_tokens", t("Context"));
     /** @type {Query<Api.Solution>} */
     this.#problemQuery = new Query({
       el,
@@ -86,7 +87,7 @@ class Work {
       store.changeProblem((problem) => Object.assign(problem, { table, practice: false }));
     const content = h("div", {});
     this.#el.replaceChildren(
-      h("h1", { class: "unseen" }, "Work a problem"),
+      h("h1", { class: "unseen" }, t("Work a problem")),
       h(
         "div",
         { class: "bar-top" },
@@ -98,7 +99,7 @@ class Work {
       h(
         "details",
         { class: "settings", open: matchMedia("(min-width: 44rem)").matches },
-        h("summary", {}, "Settings"),
+        h("summary", {}, t("Settings")),
         this.#settings,
         h(
           "div",
@@ -106,7 +107,7 @@ class Work {
           this.#tokens.el,
           this.#context.el,
           this.#absent,
-          h("details", { class: "sizing" }, h("summary", {}, "Sizes"), this.#sizes),
+          h("details", { class: "sizing" }, h("summary", {}, t("Sizes")), this.#sizes),
         ),
       ),
       this.#status,
@@ -199,8 +200,8 @@ class Work {
   /** @param {string} key */
   #paste(key) {
     openPasteDialog({
-      title: `Paste ${key}`,
-      hint: MATRIX_FORMATS,
+      title: t("Paste {key}", { key }),
+      hint: matrixFormats(),
       onSubmit: (text) => this.#readMatrix(key, text),
     });
   }
@@ -250,7 +251,7 @@ function maskMatrix(answer, cells) {
   if (!scores) return [];
   const symbol = /** @type {Api.Formula} */ ({
     tree: ["math", {}, ["mi", {}, "mask"]],
-    text: "mask: 1 is visible, 0 is masked",
+    text: t("mask: 1 is visible, 0 is masked"),
   });
   const colors = cells.map((row) => row.map(() => "z"));
   const marks = cells.map((row) => row.map((cell) => (cell === "0" ? "masked" : "")));
@@ -281,9 +282,9 @@ function maskMatrix(answer, cells) {
 function tokenField(store, name, label) {
   const input = h("input", {
     type: "text",
-    "aria-label": `${label}, separated by spaces or commas`,
+    "aria-label": t("{label}, separated by spaces or commas", { label }),
     spellcheck: "false",
-    placeholder: "numbers",
+    placeholder: t("numbers"),
     onchange: () =>
       store.changeProblem(({ table }) => {
         table[name] = splitNames(input.value);

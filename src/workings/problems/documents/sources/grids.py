@@ -25,6 +25,9 @@ _SYMBOLIC = re.compile(
     r"(?![a-z])|[A-Za-df-zα-ω]_|[A-Za-df-zα-ω][_{]*\d"
 )
 _FRACTION = re.compile(r"\\[a-z]?frac|\\sqrt")
+_TUPLE = re.compile(r"(?<=[=≈])\s{0,3}\(((?:[^()=]|\([^()=]{1,400}\)){3,2000})\)(?!\s*[-+*/·×^\d])")
+_TUPLE_ROW = re.compile(r"\(([^()]*)\)")
+_LIST_OF_TUPLES = re.compile(r"\[\s*(?:\([^()\[\]]+\)[\s,;]*)+\]")
 _MAX_LIST_CHARS = 200_000
 
 
@@ -49,6 +52,9 @@ def find_grids(text: str) -> list[FoundGrid]:
             if grid is not None:
                 grids.append(grid)
                 last = end
+    if "(" in text:
+        spans = [(grid.start, grid.end) for grid in grids]
+        grids += _find_tuples(_blank(text, spans))
     return [_transpose(text, grid) for grid in sorted(grids, key=lambda grid: grid.start)]
 
 
@@ -183,6 +189,22 @@ def _find_lists(text: str) -> Iterator[tuple[int, int]]:
             yield start, end
 
 
+def _find_tuples(text: str) -> Iterator[FoundGrid]:
+    """Yield vectors and matrices in parentheses after an equals sign: x = (1; 0,5)."""
+    for match in _TUPLE.finditer(text):
+        body = match[1]
+        grid = _read_tuples(match.start(1) - 1, match.end(), body)
+        if grid.rows and (len(grid.rows) > 1 or len(grid.rows[0]) > 1):
+            yield grid
+
+
+def _read_tuples(start: int, end: int, text: str) -> FoundGrid:
+    """Read rows in parentheses, (0,5; 1) or (0.5, 1), or a single row without them."""
+    rows = _TUPLE_ROW.findall(text) if "(" in text else [text]
+    separator = ";" if any(";" in row for row in rows) else ","
+    return make_grid(start, end, [[cell.strip() for cell in row.split(separator)] for row in rows])
+
+
 def _is_index(before: str) -> bool:
     r"""Return True if a bracket after this text is an index, x[0], and not \times [0]."""
     return bool(re.search(r"[\w)\]]\Z", before)) and not re.search(r"\\[A-Za-z]+\s?\Z", before)
@@ -201,6 +223,8 @@ def _read_list(text: str, start: int, end: int) -> FoundGrid | None:
         body = body[1 : body.rindex("]")].strip()
         if len(re.findall(r"\]\s*,?\s*\[\s*\[", body)):
             return FoundGrid(start, end, [], "it has more than two dimensions")
+    if _LIST_OF_TUPLES.fullmatch(body):
+        return _read_tuples(start, end, body)
     if not re.search(r"[,;]", body):
         body = _LOST_SPACE.sub(r" \1", body)
     head = raw[: raw.index("[")]

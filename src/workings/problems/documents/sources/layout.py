@@ -106,6 +106,9 @@ def _collect_rows(
             count = count or len(cells)
             rows.append((k, cells))
             k += step
+    after = below[-1][0] + 1 if below else len(lines)
+    if not own and after < len(lines) and _is_row_of_frame(lines[after], len(below), count):
+        return None  # the names of the columns of a frame
     if not above and not below:
         return ([own], own_end, []) if own and len(own) > 1 else None
     matrix = [cells for _, cells in reversed(above)] + ([own] if own else [])
@@ -122,6 +125,14 @@ def _is_free(line: str, left: int, right: int | None) -> bool:
     before = line[:left]
     mark = max(before.rfind("="), before.rfind("≈"))
     return mark < 0 or bool(re.search(r"\d", before[mark:]))  # it has numbers of its own
+
+
+def _is_row_of_frame(line: str, num_rows: int, count: int) -> bool:
+    """Return True for a row with a label, a word or one more number than its only row above."""
+    if _LABELED_ROW.fullmatch(line):
+        return True
+    is_longer = num_rows == 1 and _ROW.fullmatch(line) is not None
+    return is_longer and len(_TOKEN.findall(line)) == count + 1
 
 
 def _read_slice(
@@ -204,7 +215,9 @@ def _take_rows(lines: list[str], index: int) -> tuple[int, Rows | None]:
                     if not is_frame_next and len(next_cells) != len(rows[0]) + 1:
                         return stop, rows
             elif index and _NAME_END.search(_last_text(lines, index)):
-                return stop, rows
+                after = lines[stop] if stop < len(lines) else ""
+                if not (rows == [["0"]] and _is_row_of_frame(after, 1, 1)):
+                    return stop, rows
     return index, None
 
 

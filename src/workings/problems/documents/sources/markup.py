@@ -49,6 +49,7 @@ _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _MAX_DEPTH = 200
 _MAX_CELLS = 10_000
 _PRINT = re.compile(r"^\s*print\(\s*([A-Za-z_][\w.@ ]*?)\s*\)\s*;?\s*$")
+_FRAME = re.compile(r"\s*(?:pd\.)?DataFrame\(\s*([A-Za-z_]\w*)\s*(?:,[^\n]*)?\)[^=\n]*")
 _BARE_NAME = re.compile(r"\s*([A-Za-z_]\w*(?:\s*@\s*[\w.]+|\.\w+)*)\s*;?\s*(?:#.*)?")
 
 
@@ -133,7 +134,7 @@ class _PageReader(HTMLParser):
         if self._math:
             self._math[-1].children.append(element.to_text())
         else:
-            self.handle_data(f" {element.to_text()} ")
+            self.handle_data(rf" \( {element.to_text()} \) ")
 
     def handle_data(self, data: str) -> None:
         if self._skipped:
@@ -275,9 +276,9 @@ def _add_outputs(source: Source, code: str, outputs: list[Any], place: str) -> N
             text = _name_prints(_join(output.get("text")), names)
         elif isinstance(data, dict):
             last = code.rstrip().split("\n")[-1]
-            name = _BARE_NAME.fullmatch(last)
+            name = _FRAME.fullmatch(last) or _BARE_NAME.fullmatch(last)
             text = _join(data.get("text/plain"))
-            text = f"{name[1]} =\n{text}" if name and "=" not in last else text
+            text = f"{name[1]} =\n{text}" if name else text
         else:
             continue
         add_text(source, text, stand_at(place), is_code=True)

@@ -7,7 +7,9 @@ unpacked; macros, links and embedded objects are never looked at.
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import TypeAlias
 from xml.etree import ElementTree
 
 from workings.errors import UserError
@@ -93,7 +95,7 @@ def add_slides(source: Source, content: bytes) -> None:
         place = f"slide {number}"
         source.add_line("", place, 2)
         shapes = list(_find_shapes(root))
-        for _, _, shape in sorted(shapes, key=lambda item: item[:2]):
+        for _, _, shape in _put_labels_first(sorted(shapes, key=lambda item: item[:2])):
             _add_shape(source, shape, place)
 
 
@@ -118,7 +120,7 @@ def _list_slides(archive: Archive) -> list[str]:
     return [name for name in listed if name in names] or names
 
 
-def _find_shapes(root: ElementTree.Element) -> Iterator[tuple[int, int, ElementTree.Element]]:
+def _find_shapes(root: ElementTree.Element) -> Iterator["Shape"]:
     """Yield the shapes with text or a table, with their position: top, then left."""
     for order, shape in enumerate(e for e in root.iter() if _tag(e) in ("sp", "graphicFrame")):
         offset = next((e for e in shape.iter() if _tag(e) == "off"), None)
@@ -126,6 +128,27 @@ def _find_shapes(root: ElementTree.Element) -> Iterator[tuple[int, int, ElementT
         top = -1 if is_title else _to_int(offset.get("y") if offset is not None else None, 0)
         left = _to_int(offset.get("x") if offset is not None else None, 0)
         yield top // 300_000, left if offset is not None else order, shape
+
+
+Shape: TypeAlias = tuple[int, int, ElementTree.Element]
+
+
+def _put_labels_first(shapes: Sequence[Shape]) -> Iterator[Shape]:
+    """Yield the shapes with each label of a row of tables right before the table under it."""
+    bands = [list(band) for _, band in groupby(shapes, key=lambda shape: shape[0])]
+    while bands:
+        band = bands.pop(0)
+        tables = bands[0] if bands else []
+        is_labeled = len(band) == len(tables) > 1 and not any(map(_has_table, band))
+        if is_labeled and all(map(_has_table, tables)):
+            bands.pop(0)
+            yield from (shape for pair in zip(band, tables, strict=True) for shape in pair)
+        else:
+            yield from band
+
+
+def _has_table(shape: Shape) -> bool:
+    return any(_tag(element) == "tbl" for element in shape[2].iter())
 
 
 def _to_int(text: str | None, default: int) -> int:

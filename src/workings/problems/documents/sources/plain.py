@@ -68,6 +68,7 @@ _TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,200}>")
 _SUP = re.compile(r"<sup>\s{0,9}([^<>]{1,30}?)\s{0,9}</sup>", re.IGNORECASE)
 _SUB = re.compile(r"<sub>\s{0,9}([^<>]{1,30}?)\s{0,9}</sub>", re.IGNORECASE)
 _EMPHASIS = re.compile(r"(?<![\w*])\*([^\s*](?:[^*\n]{0,200}[^\s*])?)\*(?![\w*])")
+_DOTTED = re.compile(r"(?<=\bq)\.(?=k)|(?<=\bq_\d)\.(?=k)|(?<=\bq\d)\.(?=k)")  # q.k_1
 _ESCAPED = re.compile(r"\\([_*#&%`~<>!+.])")
 
 
@@ -84,7 +85,7 @@ def normalize_characters(text: str) -> str:
         text = text.replace("＝", "=").replace("，", ", ").replace("：", ": ").replace("；", "; ")
         text = text.replace("（", "(").replace("）", ")").replace("。", ". ").replace("、", ", ")
         text = text.replace("−", "-").replace("–", "-").replace("‑", "-")
-    return text
+    return _DOTTED.sub("·", text)
 
 
 def to_plain(text: str) -> str:

@@ -44,6 +44,8 @@ def find_table_parts(cells: Cells) -> Iterator[TablePart]:
     width = max((len(row) for row in cells), default=0)
     texts = [[*(cell.strip() for cell in row), *[""] * (width - len(row))] for row in cells]
     numbers = [[_read(cell) for cell in row] for row in texts]
+    if _has_counted_header(texts, numbers):
+        numbers[0] = [None] * width
     trace = list(_find_trace(texts, numbers))
     if trace:
         yield from trace
@@ -66,6 +68,17 @@ def find_table_parts(cells: Cells) -> Iterator[TablePart]:
         if text and numbers[i][j] is None and (i, j) not in used
     ]
     yield from sorted(parts, key=lambda part: (part.row, part.column))
+
+
+def _has_counted_header(texts: list[list[str]], numbers: list[list[str | None]]) -> bool:
+    """Return True if the first row counts the columns, and every other row has a label."""
+    if len(texts) < 2 or len(texts[0]) < 3 or numbers[0][0] is not None:
+        return False
+    counts = [str(k) for k in range(len(texts[0]))]
+    is_counted = texts[0][1:] in (counts[1:], counts[:-1])
+    return is_counted and all(
+        row[0] and number[0] is None for row, number in zip(texts[1:], numbers[1:], strict=True)
+    )
 
 
 def _read(cell: str) -> str | None:

@@ -25,6 +25,8 @@ _NUMBERED_HEADING = re.compile(
     r"\s*(?:\d+|[A-Da-d])\b[^=]{0,80}|\s*\d{1,2}[.)]{1,2}\s+[^=\d]{3,60}:?\s*",
     re.IGNORECASE,
 )
+_MATLAB_PROMPT = re.compile(r"\s*>> ?(?=\w)")
+_TRANSPOSED = re.compile(r"(?<=[\w)\]])'")
 _UNDERLINE = re.compile(r"\s*(?:={3,}|-{3,})\s*")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _TABLE_RULE = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
@@ -33,6 +35,13 @@ _BAR = re.compile(r"(?<!\\)\|")
 _PROMPT = re.compile(
     r"^(?:>>>|In \[\d*\]:)[ \t]*(?:print\()?(\w{1,40})\)?[ \t]*\n+(?:Out\[\d*\]:)?", re.MULTILINE
 )
+
+_R_PRINT = re.compile(  # [1,] before every row, [,1] above every column, as R prints a matrix
+    r"^(?:> ?(?:print\()?([\w.]{1,40})\)?[ \t]*\n)?([ \t]*(?:\[,\d+\][ \t]*)+\n)"
+    r"((?:[ \t]*\[\d+,\][^\n]*\n?)+)",
+    re.MULTILINE,
+)
+_R_ROW = re.compile(r"^[ \t]*\[\d+,\]", re.MULTILINE)
 
 PlaceOf = Callable[[int], Place]  # of a line, counted from 0
 
@@ -47,6 +56,7 @@ def add_text(source: Source, raw: str, place_of: PlaceOf, *, is_code: bool = Fal
     text = normalize_characters(raw)
     text = _take_comments(source, text)
     text = _PROMPT.sub(lambda m: f"{m[1]} =" + "\n" * m[0].count("\n"), text)
+    text = _R_PRINT.sub(_strip_indices, text) if "[,1]" in text else text
     text = _mark_grids(source, text, place_of)
     lines, numbers = _split_lines(text)
     tabled = _add_tables(source, lines, numbers, place_of)
@@ -80,6 +90,12 @@ def _take_comments(source: Source, text: str) -> str:
     elif "workings:" in text:
         text = re.sub(r"(?m)^[ \t]*%[ \t]*workings:[^\n]*", replace_comment, text)
     return text
+
+
+def _strip_indices(match: re.Match[str]) -> str:
+    """Return a matrix that R prints without its indices; its lines stay where they are."""
+    name, _, rows = match.groups()
+    return (f"{name} =\n" if name else "") + "\n" + _R_ROW.sub("    ", rows)
 
 
 def _mark_grids(source: Source, text: str, place_of: PlaceOf) -> str:
@@ -183,6 +199,12 @@ class _LineReader:
             self._source.add_line(_strip_code(code), place)
             if comment.strip():
                 self._source.add_line(to_plain(comment), place)
+            return
+        if prompt := _MATLAB_PROMPT.match(line):
+            code = (
+                _TRANSPOSED.sub(r"^T", line[prompt.end() :]).replace("./", "/").replace(".*", "*")
+            )
+            self._source.add_line(_strip_code(code.rstrip(" ;")), place)
             return
         heading = _HEADING.fullmatch(line)
         if heading:

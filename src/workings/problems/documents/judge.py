@@ -1,0 +1,459 @@
+"""Judge one example of a document: build its problem, check it, say what is left in doubt."""
+
+import copy
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from workings.errors import UserError
+from workings.problems.check import Report
+from workings.problems.diagnosis import UNKNOWN
+from workings.problems.documents.assembly import Assembly, AttentionAssembler
+from workings.problems.documents.chains import Statement
+from workings.problems.documents.entries import Entry
+from workings.problems.documents.examples import Example, find_place
+from workings.problems.documents.layer_assembly import LayerAssembler
+from workings.problems.documents.reports import ExampleReport, Unread, describe_reading
+from workings.problems.documents.sources import Source
+from workings.problems.documents.value_names import (
+    compute_share,
+    count_fits,
+    is_leading,
+    list_possible_steps,
+    may_be_a_step,
+    name_by_value,
+)
+from workings.problems.problem import Problem
+from workings.problems.problem_file import (
+    format_claim_path,
+    set_nested,
+)
+
+_CLAIM_ERROR = re.compile(r"claim\.(?:again\.(\d+)\.)?([\w.]+)")
+_MAX_TRIALS = 12  # matrices without a name that are tried as each step
+
+
+class ExampleJudge:
+    """Builds the problem of an example, checks it and says what could not be judged."""
+
+    def __init__(
+        self, source: Source, example: Example, text: str, settings: Mapping[str, Any]
+    ) -> None:
+        self._source, self._example, self._text, self._settings = source, example, text, settings
+        self.unread: list[Unread] = []
+        self.why = ""  # claims that do not fit the problem
+        self.used: set[int] = set()
+
+    def judge(self) -> ExampleReport | None:
+        """Return the report of the example; None if it has nothing to judge."""
+        report = self._judge()
+        for statement in self._example.bare:
+            rows = statement.value
+            is_matrix = rows is None or len(rows) > 1 or len(statement.elements) > 1
+            if statement.value_grid >= 0 and is_matrix:
+                self._add_unread(statement, statement.problem or "no name for it")
+        return report
+
+    def _judge(self) -> ExampleReport | None:
+        example = self._example
+        for entry in example.entries:
+            if entry.rows is None and entry.problem:
+                self._add_unread(entry.statement, entry.problem)
+        if not example.entries:
+            return None
+        place = find_place(example, self._source)
+        try:
+            assembly, problem = self._assemble()
+        except UserError as error:
+            if not example.claims or _is_no_example(example):
+                self._reject_all("no example of which it is a part")
+                return None
+            self._reject_all(str(error))
+            return ExampleReport(place, example.kind, None, [], [], example.entries, str(error))
+        if not problem.claims:
+            self.used.clear()
+            givens, entries = assembly.givens, example.entries
+            return ExampleReport(place, example.kind, None, [], givens, entries, problem=problem)
+        report = self._check(assembly, problem)
+        cells = sum(report.counts.values()) - report.counts["blank"]
+        num_off = report.counts["wrong"] + report.counts["follows"]
+        if num_off * 4 > cells and self._may_be_given():
+            assembly, problem, report = self._check_as_given(assembly, problem, report)
+        while self.why and self._is_doubtful(report):
+            report = self._withdraw(problem, report)
+        self._mark_judged()
+        self.why = self.why or self._describe_unreadable_step()
+        other = self._check_in_rows(assembly, report)
+        if other is not None:
+            self.why = self.why or "two readings differ in their verdicts"
+        reading = describe_reading(report.problem)
+        return ExampleReport(
+            place,
+            example.kind,
+            report,
+            reading,
+            assembly.givens,
+            example.entries,
+            self.why,
+            other,
+            problem,
+        )
+
+    def _describe_unreadable_step(self) -> str:
+        """Return why the example is not wholly judged: a step is printed and cannot be read."""
+        read = {entry.key for entry in self._example.claims if entry.rows is not None}
+        for entry in self._example.claims:
+            if entry.rows is None and entry.problem and entry.key not in read:
+                return f"{entry.role} could not be read: {entry.problem}"
+        return ""
+
+    def _check_in_rows(self, assembly: Assembly, report: Report) -> Report | None:
+        """Return the report with tokens as rows, if only numbers show that they are columns.
+
+        None if nothing is wrong in rows, or if no known mistake explains what is: then the numbers
+        leave no doubt.
+        """
+        is_open = not {"vectors"} & (assembly.declared | self._settings.keys())
+        if not (is_open and report.problem.column_vectors and report.verdict == "right"):
+            return None
+        try:
+            rows, _ = _build_without_misfits({**assembly.table, "vectors": "rows"}, assembly)
+            other = rows.check()
+        except UserError:
+            return None
+        first = other.first
+        return None if first is None or first.causes[0].name == UNKNOWN else other
+
+    def _assemble(self) -> tuple[Assembly, Problem]:
+        """Return the problem; Q, K and V that no earlier X leads to are given."""
+        example = self._example
+        try:
+            result = self._assemble_once()
+        except UserError:
+            if not self._may_be_given():
+                raise
+        else:
+            if not self._may_be_given() or not _has_foreign_queries(result[1]):
+                return result
+        inherited, unread = example.inherited, list(self.unread)
+        example.inherited = []
+        try:
+            return self._assemble_once()
+        except UserError:
+            example.inherited, self.unread = inherited, unread
+            raise
+
+    def _check_as_given(
+        self, assembly: Assembly, problem: Problem, report: Report
+    ) -> tuple[Assembly, Problem, Report]:
+        """Return the check with Q, K and V as givens, if they come from no X of this document."""
+        inherited, self._example.inherited = self._example.inherited, []
+        try:
+            other = self._assemble_once()
+            checked = self._check(*other)
+        except UserError:
+            self._example.inherited = inherited
+            return assembly, problem, report
+        if checked.counts["wrong"] < report.counts["wrong"]:
+            return *other, checked
+        self._example.inherited = inherited
+        return assembly, problem, report
+
+    def _assemble_once(self) -> tuple[Assembly, Problem]:
+        assembler = AttentionAssembler if self._example.kind == "attention" else LayerAssembler
+        assembly = assembler(self._example, self._text, self._settings).assemble()
+        problem = self._build(assembly)
+        if _settle_scores(assembly, problem):
+            problem = self._build(assembly)
+        return assembly, self._name_by_value(assembly, problem)
+
+    def _name_by_value(self, assembly: Assembly, problem: Problem) -> Problem:
+        """Return the problem with claims that only their numbers name."""
+        problem, freed = self._free_misnamed(assembly, problem)
+        names = name_by_value(problem, self._example.bare)
+        names += self._name_by_trial(assembly, problem, names)
+        for path, statement in names:
+            assert statement.value is not None
+            set_nested(assembly.table["claim"], path.split("."), statement.value)
+            role, part = path.rpartition(".")[2], path.split(".")[1] if "." in path else None
+            entry = Entry(role, statement.value, statement, "value", int(part) if part else None)
+            self._example.entries.append(entry)
+            self._example.bare.remove(statement)
+        problem = self._build(assembly) if names else problem
+        named = {id(statement) for _, statement in names}
+        for path in sorted(path for path, statement in freed.items() if id(statement) not in named):
+            self.why = f"a matrix may be {path} or another step"
+        for statement in self._example.bare:
+            is_named = len([e for e in statement.elements if e]) > 1
+            if (
+                statement.value
+                and is_named
+                and may_be_a_step(problem, statement.value)
+                and statement.value_grid >= 0
+            ):
+                self.why = self.why or f"{statement.text} has no known name"
+        return problem
+
+    def _name_by_trial(
+        self, assembly: Assembly, problem: Problem, names: list[tuple[str, Statement]]
+    ) -> list[tuple[str, Statement]]:
+        """Return the paths of steps whose numbers, as they follow from the claims, are unnamed."""
+        results: list[tuple[str, Statement]] = []
+        taken = {path for path, _ in names}
+        known = {id(statement) for _, statement in names}
+        bare = [s for s in self._example.bare if s.value_grid >= 0 and id(s) not in known]
+        for statement in bare[:_MAX_TRIALS]:
+            shares: list[tuple[float, str]] = []
+            for path in list_possible_steps(problem, statement):
+                if path not in taken:
+                    shares.append((self._try_name(assembly, path, statement), path))
+            shares.sort(reverse=True)
+            if shares and is_leading([share for share, _ in shares]):
+                taken.add(shares[0][1])
+                results.append((shares[0][1], statement))
+        return results
+
+    def _try_name(self, assembly: Assembly, path: str, statement: Statement) -> float:
+        """Return the share of the numbers that are not wrong if they are those of a step."""
+        claim = copy.deepcopy(assembly.table["claim"])
+        assert statement.value is not None
+        set_nested(claim, path.split("."), statement.value)
+        try:
+            report = Problem(**{**assembly.table, "claim": claim}).check()
+        except UserError:
+            return 0.0
+        for step in report.steps:
+            if format_claim_path(report.problem.kind, step.claim.key) == path:
+                return float((step.verdicts != "wrong").mean())
+        return 0.0
+
+    def _free_misnamed(
+        self, assembly: Assembly, problem: Problem
+    ) -> tuple[Problem, dict[str, Statement]]:
+        """Return the problem without claims that only a letter names and that are another step.
+
+        Their statements become unnamed; they are returned by the path that they were claimed as.
+        """
+        claimed = {claim.key for claim in problem.claims}
+        others = [
+            problem.orient(problem.exact_matrices[step.key].mid)
+            for step in problem.steps
+            if step.is_claimable and step.is_shown and step.key not in claimed
+        ]
+        freed: dict[str, Statement] = {}
+        for entry in list(self._example.claims):
+            key = entry.role if entry.part is None else f"{entry.role}.{entry.part}"
+            is_letter = entry.evidence == "letter" and entry.statement.value_grid >= 0
+            if not is_letter or entry.rows is None or key not in claimed or entry.row is not None:
+                continue
+            own = problem.orient(problem.exact_matrices[key].mid)
+            is_other = any(compute_share(entry.rows, other) >= 0.9 for other in others)
+            if (
+                entry.role in ("Q", "K", "V")
+                or compute_share(entry.rows, own) > 0.34
+                or not is_other
+            ):
+                continue
+            path = format_claim_path(problem.kind, key)
+            if _remove(assembly.table["claim"], path.split(".")):
+                self._example.entries.remove(entry)
+                self._example.bare.append(entry.statement)
+                freed[path] = entry.statement
+        return (self._build(assembly) if freed else problem), freed
+
+    def _may_be_given(self) -> bool:
+        """Return True if Q, K and V are printed in an example that has no X of its own."""
+        roles = {entry.role for entry in self._example.entries}
+        return {"Q", "K", "V"} <= roles and "X" not in roles and bool(self._example.inherited)
+
+    def _add_unread(self, statement: Statement, why: str) -> None:
+        grid = statement.value_grid
+        place = self._source.grids[grid].place if grid >= 0 else statement.place
+        line = self._source.lines[statement.line].text
+        text = re.sub("\ue000\\d+\ue001", "[…]", line).replace("\v", " ")
+        self.unread.append(Unread(place, " ".join(text.split())[:120], why))
+
+    def _reject_all(self, why: str) -> None:
+        for entry in self._example.entries:
+            if not entry.is_factor and entry.rows is not None:
+                self._add_unread(entry.statement, why)
+
+    def _build(self, assembly: Assembly) -> Problem:
+        """Return the problem; claims that do not fit are left out and reported."""
+        options = ["rows", "columns"] if "vectors" not in assembly.table else [None]
+        results: list[tuple[int, Problem, list[tuple[str, str]], dict[str, Any]]] = []
+        error: UserError | None = None
+        for vectors in options:
+            table = dict(assembly.table)
+            if vectors == "columns":
+                table["vectors"] = "columns"
+            try:
+                problem, dropped = _build_without_misfits(table, assembly)
+            except UserError as failure:
+                error = error or failure
+                continue
+            results.append((len(dropped), problem, dropped, table))
+        if not results:
+            assert error is not None
+            raise error
+        _, problem, dropped, table = min(results, key=lambda result: result[0])
+        if table.get("vectors") == "columns" and options != [None]:
+            problem.assumption = 'each token is a column: declare vectors = "columns"'
+        assembly.table = table
+        misfits = [why for _, why in dropped if "no such step" not in why]
+        self.why = misfits[0] if misfits else ""
+        for path, why in dropped:
+            for entry in self._example.claims:
+                if _matches(entry, path) and not entry.is_factor:
+                    self._add_unread(entry.statement, why)
+        return problem
+
+    def _check(self, assembly: Assembly, problem: Problem) -> Report:
+        """Check the problem; numbers that depend on something unreadable are never wrong."""
+        report = problem.check()
+        if assembly.possible_scale and "scale" in problem.undeclared and report.counts["wrong"]:
+            other = _build_without_misfits(
+                {**assembly.table, "scale": assembly.possible_scale}, assembly
+            )
+            scaled = other[0].check()
+            if scaled.counts["wrong"] < report.counts["wrong"]:
+                problem, report = other[0], scaled
+        for _ in range(len(problem.claims) + 1):
+            wrong = report.wrong_steps
+            doubtful = [
+                (checked, why)
+                for checked in wrong
+                if (why := assembly.doubtful.get(checked.step.name.rpartition(".")[2]))
+            ]
+            if not doubtful:
+                break
+            keys = {checked.step.key for checked, _ in doubtful}
+            problem = copy.copy(problem)  # as it was read, it still has all of its claims
+            problem.unjudged = {
+                **problem.unjudged,
+                **{checked.step.key: why for checked, why in doubtful},
+            }
+            problem.claims = [claim for claim in problem.claims if claim.key not in keys]
+            report = problem.check()
+        return report
+
+    def _is_doubtful(self, report: Report) -> bool:
+        """Return True if the first wrong number may be wrong only as it was read.
+
+        Some of the example was not read, and no known mistake explains the number, or only a
+        letter names its step.
+        """
+        first = report.first
+        if first is None:
+            return False
+        evidence = {e.evidence for e in self._example.entries if e.role == first.step}
+        is_certain = first.step in ("Q", "K", "V") or not evidence <= {"letter", "value"}
+        return first.causes[0].name == UNKNOWN or not is_certain
+
+    def _withdraw(self, problem: Problem, report: Report) -> Report:
+        """Return the report without the steps that are wrong, perhaps only as they were read."""
+        keys = {checked.step.key for checked in report.wrong_steps}
+        problem.unjudged = {**problem.unjudged, **dict.fromkeys(keys, self.why)}
+        problem.claims = [claim for claim in problem.claims if claim.key not in keys]
+        return problem.check()
+
+    def _mark_judged(self) -> None:
+        for entry in (*self._example.entries, *self._example.inherited):
+            if entry.rows is not None and not any(
+                u.place == entry.statement.place
+                and not entry.is_factor
+                and u.why != "no name for it"
+                for u in self.unread
+            ):
+                self.used.add(id(entry.statement))
+
+
+def _is_no_example(example: Example) -> bool:
+    """Return True if only letters name numbers that nothing else of an example surrounds."""
+    roles = {entry.role for entry in (*example.entries, *example.inherited)}
+    sources = {"X", "context", "Q", "K", "V", "W_Q", "W_K", "W_V", "scores"}
+    is_named = any(e.evidence == "formula" for e in example.entries)
+    return example.kind == "attention" and not roles & sources and not is_named
+
+
+def _has_foreign_queries(problem: Problem) -> bool:
+    """Return True if nearly all numbers of Q, K and V are wrong: they come from another X."""
+    exact, printed = problem.exact_matrices, {c.key: c.numbers for c in problem.claims}
+    names = [name for name in ("Q", "K", "V") if name in printed]
+    cells = sum(len(row) for name in names for row in printed[name])
+    fits = sum(count_fits(printed[name], exact[name].mid) for name in names)
+    return len(names) >= 2 and fits * 3 < cells
+
+
+def _settle_scores(assembly: Assembly, problem: Problem) -> bool:
+    """Decide by the numbers whether scores are printed before or after the division.
+
+    That matters where only a letter names them: S in A = softmax(S). Return True if the table has
+    changed.
+    """
+    if (
+        problem.kind.name != "attention"
+        or "scale" in assembly.table
+        or "scale" in assembly.declared
+    ):
+        return False
+    claim, changed = assembly.table["claim"], False
+    for table in (claim, *claim.get("head", {}).values()):
+        if "scores" not in table or "scaled" in table or "scores" not in assembly.lettered:
+            continue
+        key = (
+            "scores"
+            if table is claim
+            else f"scores.{next(k for k, v in claim['head'].items() if v is table)}"
+        )
+        printed = next((c for c in problem.claims if c.key == key), None)
+        if printed is None:
+            continue
+        exact = problem.exact_matrices
+        fits = {
+            name: count_fits(printed.numbers, exact[key.replace("scores", name)].mid)
+            for name in ("scores", "scaled")
+        }
+        if fits["scaled"] > fits["scores"]:
+            table["scaled"] = table.pop("scores")
+            changed = True
+        elif fits["scores"] > fits["scaled"] and assembly.has_plain_softmax:
+            assembly.table["scale"] = "none"
+            changed = True
+    return changed
+
+
+def _build_without_misfits(
+    table: dict[str, Any], assembly: Assembly
+) -> tuple[Problem, list[tuple[str, str]]]:
+    dropped: list[tuple[str, str]] = []
+    for _ in range(200):
+        assembly.table = table
+        try:
+            return assembly.build(), dropped
+        except UserError as error:
+            match = _CLAIM_ERROR.search(str(error))
+            if match is None:
+                raise
+            path = match[2].rstrip(".")
+            claim = table["claim"]
+            where = claim["again"][int(match[1]) - 1] if match[1] else claim
+            if not _remove(where, path.split(".")):
+                raise
+            dropped.append((path, str(error).removeprefix("claim.")))
+    raise UserError("too many of its numbers do not fit together")
+
+
+def _remove(table: dict[str, Any], path: list[str]) -> bool:
+    *outer, last = path
+    for name in outer:
+        if not isinstance(table.get(name), dict):
+            return False
+        table = table[name]
+    return table.pop(last, None) is not None
+
+
+def _matches(entry: Entry, path: str) -> bool:
+    *outer, role = path.split(".")
+    part = int(outer[-1]) if outer and outer[-1].isdigit() else None
+    return entry.role == role and (entry.part == part or part is None)
