@@ -166,3 +166,16 @@ def test_autocast_to_16_bits_works_on_any_cpu(cell):
         second, _, _ = layer(x[:, 2:5].bfloat16(), hidden_state=state)
     states = torch.cat([first, second], 1).float()
     torch.testing.assert_close(states, exact, rtol=0, atol=0.03)
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_recurrent_dropout_has_one_mask_for_all_time_steps(cell):
+    layer = RecurrentLayer(cell, 4, 8, recurrent_dropout=0.5)
+    x = torch.randn(2, 5, 4)
+    first, second = (layer(x)[0] for _ in range(2))
+    torch.testing.assert_close(first[:, 0], second[:, 0])  # before any hidden state is read
+    assert not torch.allclose(first[:, 1:], second[:, 1:])
+    weight = layer.layer.weight_hh_l0
+    (gradient,) = torch.autograd.grad(first.sum(), weight)
+    assert 0.2 < float((gradient == 0).float().mean()) < 0.8
+    torch.testing.assert_close(layer.eval()(x)[0], layer(x)[0])

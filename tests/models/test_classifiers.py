@@ -6,6 +6,7 @@ import torch
 
 from workings.errors import UserError
 from workings.models.classifiers import NgramClassifier, build_classifier
+from workings.models.regions import RegionClassifier
 from workings.recipes import (
     CLASSIFIER_KINDS,
     NgramConfig,
@@ -16,6 +17,7 @@ SMALL = {
     "recurrent": {"d_model": 8, "hidden_size": 6, "bidirectional": True},
     "perceptron": {"d_model": 4, "length": 12, "hidden_sizes": [5, 3]},
     "convolution": {"d_model": 8, "channels": [6, 4], "kernel": 3, "stride": 2, "hidden_size": 5},
+    "regions": {"regions": [1, 3], "channels": 100},
     "transformer": {"d_model": 8, "heads": 2, "layers": 1, "d_ff": 16},
     "bert": {"d_model": 8, "heads": 2, "layers": 1, "d_ff": 16, "dropout": 0.0},
 }
@@ -41,7 +43,7 @@ def test_padding_changes_nothing(kind):
     logits = model(ids, lengths)
     torch.testing.assert_close(logits, model(changed, lengths))
     assert logits.std(0).min() > 1e-4  # logits differ between texts
-    if kind in ("recurrent", "transformer", "bert"):
+    if kind in ("recurrent", "regions", "transformer", "bert"):
         alone = model(ids[1:2, :7], lengths[1:2])
         torch.testing.assert_close(alone, logits[1:2])
 
@@ -61,6 +63,37 @@ def test_mean_pooling_ignores_order_and_padding():
         expected = torch.relu(layer(expected))
     torch.testing.assert_close(model.head(expected), logits[0])
     assert not torch.allclose(model(padded[:, 5:], torch.tensor([7])), logits)
+
+
+def test_regions_are_a_convolution_over_one_hot_words():
+    torch.manual_seed(0)
+    model = RegionClassifier(9, 2, regions=(3,), channels=4, dropout=0.0).double()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter)
+    ids, lengths = torch.randint(1, 9, (5, 7)), torch.tensor([7, 4, 2, 1, 6])
+    ids = torch.where(torch.arange(7) < lengths.unsqueeze(1), ids, 0)
+    weights = model.filters[0].weight.detach().view(3, 9, 4).requires_grad_()
+    expected = []
+    for text, length in zip(ids, lengths.tolist(), strict=True):
+        one_hot = torch.nn.functional.one_hot(text[:length], 9).double()
+        ends = torch.nn.functional.one_hot(torch.zeros(2, dtype=torch.long), 9).double()
+        image = torch.cat((ends, one_hot, ends)).t().unsqueeze(0)  # [1, words, positions]
+        sums = torch.nn.functional.conv1d(image, weights.permute(2, 1, 0), model.filters[0].bias)
+        expected.append(model.head(torch.relu(sums[0].amax(-1))))
+    logits, reference = model(ids, lengths), torch.stack(expected)
+    torch.testing.assert_close(logits, reference)
+    torch.autograd.backward(logits.square().sum())
+    (gradient,) = torch.autograd.grad(reference.square().sum(), weights)
+    torch.testing.assert_close(model.filters[0].weight.grad.view(3, 9, 4), gradient)
+
+
+def test_a_dropped_word_is_zero_at_all_its_positions():
+    model = build_classifier({"kind": "perceptron", "embedding_dropout": 0.5}, 30, 2)
+    ids = torch.arange(30).repeat(2, 2)
+    embedded = model._drop_words(ids, torch.ones(2, 60, 4))
+    torch.testing.assert_close(embedded[:, :30], embedded[:, 30:])
+    assert set(embedded.unique().tolist()) == {0.0, 2.0}
+    assert model.eval()._drop_words(ids, embedded) is embedded
 
 
 @pytest.mark.parametrize("pooling", ["max", "flatten"])

@@ -136,7 +136,7 @@ def test_validation_captions_have_the_length_limit_of_the_search(squares, monkey
     recipe = toys.squares_recipe(squares, *overrides, "--train.metric", "bleu")
     task, searches = Captioning.from_recipe(recipe), []
 
-    def caption_split(_split, _process_group, config):
+    def caption_split(_split, _process_group, config, _stride):
         searches.append((config.max_length, config.beams))
         return [picture.captions[0] for picture in task.pictures["validation"]]
 

@@ -38,6 +38,7 @@ def test_the_trained_task_and_the_loaded_one_predict_the_same(tmp_path):
     [
         {"kind": "perceptron", "d_model": 8, "length": 3, "hidden_sizes": [32]},
         {"kind": "convolution", "d_model": 8, "kernel": 2, "stride": 1, "channels": [8]},
+        {"kind": "regions", "regions": [1, 2], "channels": 8},
         {"kind": "transformer", "d_model": 8, "heads": 2, "layers": 1, "d_ff": 16},
         {"kind": "ngrams"},
     ],
@@ -120,3 +121,21 @@ def test_sources_of_texts(tmp_path, monkeypatch):
         list(read_texts([str(tmp_path)], "text"))
     with pytest.raises(UserError, match=r"missing\.csv: no such file"):
         list(read_texts(["missing.csv"], "text"))
+
+
+def test_a_part_of_the_validation_texts_is_measured_after_an_epoch(tmp_path):
+    texts = toys.write_texts(tmp_path / "texts.jsonl")
+    recipe = toys.texts_recipe(texts, "--train.eval_tokens", "20", "--train.epochs", "1")
+    task = train_recipe(recipe, tmp_path / "run", mode="quiet")
+    every = task.evaluate(task.local_group)
+    result, epoch = toys.result(tmp_path / "run"), task.history[0]
+    assert result["validation_loss"] == pytest.approx(every["validation_loss"])
+    assert epoch["validation_loss"] != pytest.approx(every["validation_loss"], rel=1e-9)
+    task.eval_tokens = 20
+    assert task.evaluate(task.local_group)["validation_loss"] == pytest.approx(
+        epoch["validation_loss"]
+    )
+    logits, _ = task.compute_split_logits("validation", task.local_group)
+    assert task.eval_stride > 1
+    part, _ = task.compute_split_logits("validation", task.local_group, task.eval_stride)
+    torch.testing.assert_close(part, logits[:: task.eval_stride])

@@ -24,6 +24,7 @@ SMALL = {
     "recurrent": {"d_model": 8, "hidden_size": 8},
     "perceptron": {"d_model": 8, "pooling": "mean", "hidden_sizes": [16]},
     "convolution": {"d_model": 8, "channels": [16], "kernel": 1, "stride": 1, "hidden_size": 16},
+    "regions": {"regions": [1], "channels": 64, "dropout": 0.0},
     "transformer": {"d_model": 8, "heads": 2, "layers": 1, "d_ff": 16},
     "bert": {"d_model": 16, "heads": 2, "layers": 1, "d_ff": 32, "dropout": 0.0},
     "language-model": {"body": {"d_model": 16, "heads": 2, "layers": 1}, "pooling": "mean"},

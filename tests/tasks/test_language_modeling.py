@@ -214,6 +214,24 @@ def test_each_token_is_scored_once_with_its_context(task, text, length, stride):
     assert found == pytest.approx(total / (length - 1), rel=1e-4)
 
 
+def test_a_part_of_the_validation_text_is_measured_after_an_epoch(task):
+    task.model.eval()
+    every = task.evaluate(LOCAL)
+    task.eval_tokens = len(task._validation_ids) // 3
+    calls = []
+    task.on_progress = lambda done, total: calls.append((done, total))
+    part = task.evaluate(LOCAL)
+    windows = math.ceil((len(task._validation_ids) - 1) / task.recipe.data.context_length)
+    assert calls[0][0] == 0
+    assert windows / 5 < calls[0][1] <= windows / 3 + 1
+    assert part["validation_loss"] == pytest.approx(every["validation_loss"], rel=0.2)
+    assert part["validation_loss"] != every["validation_loss"]
+    ratios = [m["validation_bits_per_character"] / m["validation_loss"] for m in (every, part)]
+    assert ratios[0] == pytest.approx(ratios[1])  # a token is a character
+    task.eval_tokens = 10**9
+    assert task.evaluate(LOCAL) == every
+
+
 def test_an_unknown_character_counts_as_one_character(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("abcdefgh" * 60)

@@ -33,6 +33,7 @@ CLASSIFIERS = {
     "convolution": {"d_model": 8, "channels": [6, 6], "kernel": 2, "stride": 1, "hidden_size": 7},
     "transformer": {"d_model": 8, "heads": 2, "layers": 2, "d_ff": 16},
     "ngrams": {"max_n": 2},
+    "regions": {"regions": [1, 2], "channels": 6},
 }
 LANGUAGE_MODELS = {
     "transformer": {"heads": 2, "layers": 2, "positions": "learned", "max_positions": 8},

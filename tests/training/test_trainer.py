@@ -16,6 +16,7 @@ from faults import at_step, check_resumes, fault_before
 from workings.cli import main
 from workings.errors import UserError
 from workings.recipes import parse_classifier_config
+from workings.tasks import classification
 from workings.tasks.classification import Classification
 from workings.tasks.translation import Translation
 from workings.training import report
@@ -279,6 +280,30 @@ def test_a_signal_during_the_last_evaluation_stops_before_the_test(texts, tmp_pa
     assert not (tmp_path / "run" / "result.json").exists()
     assert resume(tmp_path / "run", mode="quiet").data_info["train"]
     assert (tmp_path / "run" / "result.json").exists()
+
+
+def test_a_signal_during_an_evaluation_stops_it_after_a_batch(texts, tmp_path, monkeypatch):
+    overrides = ("--train.average", "last", "--train.average_last", "2", "--train.epochs", "3")
+    recipe = toys.texts_recipe(texts, *overrides)
+    train_recipe(recipe, tmp_path / "uninterrupted", mode="quiet")
+    monkeypatch.setattr(classification, "EVAL_BATCH_SIZE", 2)
+    batches, forward = [], Classification._collate
+
+    def interrupted(self, split, batch, device):
+        if split == "validation":
+            batches.append(batch)
+            if len(batches) == 15:
+                os.kill(os.getpid(), signal.SIGINT)
+        return forward(self, split, batch, device)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Classification, "_collate", interrupted)
+        with pytest.raises(TrainingInterrupt):
+            train_recipe(recipe, tmp_path / "stopped", mode="quiet")
+    assert len(batches) == 15
+    monkeypatch.undo()
+    resume(tmp_path / "stopped", mode="quiet")
+    assert toys.weights(tmp_path / "uninterrupted") == toys.weights(tmp_path / "stopped")
 
 
 @pytest.mark.parametrize(

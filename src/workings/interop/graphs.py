@@ -34,6 +34,7 @@ from workings.models.classifiers import (
     NgramClassifier,
 )
 from workings.models.language import LanguageModel, RecurrentLM, RNNState, TransformerLM
+from workings.models.regions import RegionClassifier
 from workings.models.seq2seq import (
     ConditionalDecoder,
     RecurrentDecoder,
@@ -48,6 +49,7 @@ _MODELS_WITH_GRAPHS = (
     TfidfClassifier,
     EmbeddingClassifier,
     LanguageModelClassifier,
+    RegionClassifier,
     TransformerLM,
     RecurrentLM,
     TransformerDecoder,
@@ -74,14 +76,16 @@ def build_classifier_graph(model: TextClassifier) -> Graph:
         return NgramGraph(model)
     if isinstance(model, TfidfClassifier):
         return TfidfGraph(model)
-    assert isinstance(model, EmbeddingClassifier | LanguageModelClassifier)
+    assert isinstance(model, EmbeddingClassifier | LanguageModelClassifier | RegionClassifier)
     return ClassifierGraph(model)
 
 
 class ClassifierGraph(Graph):
     """A neural classifier; there is a mask if the model ignores padding."""
 
-    def __init__(self, model: EmbeddingClassifier | LanguageModelClassifier) -> None:
+    def __init__(
+        self, model: EmbeddingClassifier | LanguageModelClassifier | RegionClassifier
+    ) -> None:
         shape = (BATCH, model.fixed_length or LENGTH)
         inputs = [TensorSpec(spec.name, shape, spec.dtype) for spec in (IDS, MASK)]
         super().__init__(

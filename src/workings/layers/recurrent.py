@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.func import functional_call
 
 from workings.errors import UserError, did_you_mean
-from workings.layers.transformer import Dropout
+from workings.layers.transformer import Dropout, apply_dropout
 from workings.recipes import CellKind
 from workings.trace import is_tapped, tap
 
@@ -115,11 +116,13 @@ class RecurrentLayer(nn.Module):
         *,
         reverse: bool = False,
         chrono_init: int | None = None,
+        recurrent_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         if cell not in CELLS:
             raise UserError(f"cell {cell!r}: {did_you_mean(cell, CELLS)}")
         self.cell, self.hidden_size, self.reverse = cell, hidden_size, reverse
+        self.recurrent_dropout = recurrent_dropout
         self.layer = CELLS[cell](input_size, hidden_size, batch_first=True)
         if chrono_init is not None:
             self._init_chrono(chrono_init)
@@ -172,9 +175,21 @@ class RecurrentLayer(nn.Module):
         if hidden_state is not None:
             h, *c = (t.unsqueeze(0).contiguous() for t in hidden_state)
             initial = (h, *c) if c else h
-        states, last = self.layer(x, initial)
+        if self.training and self.recurrent_dropout:
+            dropped = self._drop_recurrent_weights()
+            states, last = functional_call(self.layer, dropped, (x, initial))
+        else:
+            states, last = self.layer(x, initial)
         final = last if isinstance(last, tuple) else (last,)
         return states, tuple(t.squeeze(0) for t in final)
+
+    def _drop_recurrent_weights(self) -> dict[str, Tensor]:
+        """Return the hidden-to-hidden weights with some of them zero, by their name.
+
+        All time steps have the same mask (DropConnect: Merity et al., 2018).
+        """
+        name = f"{_PARAMETERS[1]}_l0"
+        return {name: apply_dropout(getattr(self.layer, name), self.recurrent_dropout)}
 
     def _forward_exported(
         self, x: Tensor, lengths: Tensor | None, hidden_state: HiddenState | None
@@ -288,6 +303,7 @@ class RecurrentStack(nn.Module):
         bidirectional: bool = False,
         dropout: float = 0.0,
         chrono_init: int | None = None,
+        recurrent_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         directions = 2 if bidirectional else 1
@@ -301,6 +317,7 @@ class RecurrentStack(nn.Module):
                     hidden_size,
                     reverse=bool(direction),
                     chrono_init=chrono_init,
+                    recurrent_dropout=recurrent_dropout,
                 )
                 for direction in range(directions)
             )

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         TransformerLM,
         build_language_model,
     )
+    from workings.models.regions import RegionClassifier
     from workings.models.seq2seq import ConditionalDecoder, RecurrentDecoder, TransformerDecoder
     from workings.models.summary import ModelSummary, summarize
     from workings.models.tfidf import TfidfClassifier
@@ -58,6 +59,7 @@ _LAZY_MODULES = {
     "ModelSummary": "summary",
     "NgramClassifier": "classifiers",
     "PerceptronClassifier": "classifiers",
+    "RegionClassifier": "regions",
     "RecurrentCaptioner": "captioning",
     "RecurrentClassifier": "classifiers",
     "RecurrentDecoder": "seq2seq",
@@ -98,6 +100,7 @@ __all__ = [
     "RecurrentDecoder",
     "RecurrentLM",
     "RecurrentTranslator",
+    "RegionClassifier",
     "SentenceBatch",
     "TextClassifier",
     "TfidfClassifier",

@@ -16,9 +16,10 @@ from workings.errors import UserError
 from workings.layers.convolution import Convolution, max_pool, mean_pool, padding_mask
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import RecurrentStack
-from workings.layers.transformer import Dropout, EncoderBlock, LayerNorm
+from workings.layers.transformer import Dropout, EncoderBlock, LayerNorm, apply_dropout
 from workings.models.classifier_base import TextClassifier
 from workings.models.language import build_language_model
+from workings.models.regions import RegionClassifier
 from workings.models.tfidf import TfidfClassifier
 from workings.modules import build_model
 from workings.recipes import (
@@ -174,10 +175,12 @@ class EmbeddingClassifier(TextClassifier):
         num_features: int,
         d_model: int = 128,
         dropout: float = 0.0,
+        embedding_dropout: float = 0.0,
         padding: Padding = "masked",
     ) -> None:
         super().__init__()
         self.excludes_padding = padding == "masked"
+        self.embedding_dropout = embedding_dropout
         self.embedding = nn.Embedding(vocab_size, d_model)
         self.dropout = Dropout(dropout)
         self.head = nn.Linear(num_features, num_classes)
@@ -194,10 +197,21 @@ class EmbeddingClassifier(TextClassifier):
         self, ids: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch classes"]:
         """Return the logits of the classes."""
-        embedded = tap("embedded", self.embedding(ids))
+        embedded = tap("embedded", self._drop_words(ids, self.embedding(ids)))
         encoded = self.encode(self.dropout(embedded), lengths if self.excludes_padding else None)
         logits: Tensor = self.head(self.dropout(tap("features", encoded)))
         return logits
+
+    def _drop_words(
+        self, ids: Int[Tensor, "batch time"], embedded: Float[Tensor, "batch time width"]
+    ) -> Float[Tensor, "batch time width"]:
+        """In training, zero all positions of some words (Gal and Ghahramani, 2016)."""
+        if not (self.training and self.embedding_dropout):
+            return embedded
+        scales = apply_dropout(
+            embedded.new_ones(len(self.embedding.weight)), self.embedding_dropout
+        )
+        return embedded * scales[ids].unsqueeze(-1)
 
 
 class RecurrentClassifier(EmbeddingClassifier):
@@ -218,18 +232,22 @@ class RecurrentClassifier(EmbeddingClassifier):
         hidden_size: int = 64,
         layers: int = 1,
         bidirectional: bool = False,
+        recurrent_dropout: float = 0.0,
         pooling: Pooling = "max",
         dropout: float = 0.0,
+        embedding_dropout: float = 0.0,
         padding: Padding = "masked",
     ) -> None:
         # With pooling "last", the notes use one direction only, even if there are two.
         directions = 2 if bidirectional and pooling != "last" else 1
+        parts = 3 if pooling == "concat" else 1
         super().__init__(
             vocab_size,
             num_classes,
-            num_features=hidden_size * directions,
+            num_features=hidden_size * directions * parts,
             d_model=d_model,
             dropout=dropout,
+            embedding_dropout=embedding_dropout,
             padding=padding,
         )
         self.pooling = pooling
@@ -240,10 +258,14 @@ class RecurrentClassifier(EmbeddingClassifier):
             layers=layers,
             bidirectional=bidirectional,
             dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
         )
 
     def encode(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         states, last, _ = self.recurrent(x, lengths)
+        if self.pooling == "concat":
+            pooled = (pool(states, lengths, mode) for mode in ("max", "mean"))
+            return torch.cat((last.flatten(1), *pooled), -1)
         if self.pooling == "last":
             final: Tensor = last[:, -1]
             return final
@@ -270,6 +292,7 @@ class PerceptronClassifier(EmbeddingClassifier):
         length: int = 500,
         hidden_sizes: Sequence[int] = (1024, 128),
         dropout: float = 0.0,
+        embedding_dropout: float = 0.0,
         padding: Padding = "masked",
     ) -> None:
         super().__init__(
@@ -278,6 +301,7 @@ class PerceptronClassifier(EmbeddingClassifier):
             num_features=hidden_sizes[-1],
             d_model=d_model,
             dropout=dropout,
+            embedding_dropout=embedding_dropout,
             padding=padding,
         )
         self.fixed_length = length if pooling == "flatten" else None
@@ -316,6 +340,7 @@ class ConvolutionClassifier(EmbeddingClassifier):
         pooling: Literal["max", "flatten"] = "max",
         length: int = 500,
         dropout: float = 0.0,
+        embedding_dropout: float = 0.0,
         padding: Padding = "masked",
     ) -> None:
         super().__init__(
@@ -324,6 +349,7 @@ class ConvolutionClassifier(EmbeddingClassifier):
             num_features=hidden_size,
             d_model=d_model,
             dropout=dropout,
+            embedding_dropout=embedding_dropout,
             padding=padding,
         )
         self.layers = nn.ModuleList(
@@ -390,6 +416,7 @@ class TransformerClassifier(EmbeddingClassifier):
         max_positions: int = 512,
         pooling: Pooling = "mean",
         dropout: float = 0.0,
+        embedding_dropout: float = 0.0,
         padding: Padding = "masked",
     ) -> None:
         super().__init__(
@@ -398,6 +425,7 @@ class TransformerClassifier(EmbeddingClassifier):
             num_features=d_model,
             d_model=d_model,
             dropout=dropout,
+            embedding_dropout=embedding_dropout,
             padding=padding,
         )
         self.pooling = pooling
@@ -512,7 +540,7 @@ class LanguageModelClassifier(TextClassifier):
         num_classes: int,
         *,
         body: LanguageModelVariant | Mapping[str, Any] = DEFAULT_LANGUAGE_MODEL,
-        pooling: Literal["last", "max", "mean", "concat"] = "last",
+        pooling: Pooling = "last",
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -520,17 +548,15 @@ class LanguageModelClassifier(TextClassifier):
         width = self.body.head.in_features
         del self.body.head
         self.pooling = pooling
-        self._pools: tuple[Pooling, ...] = (
-            ("last", "max", "mean") if pooling == "concat" else (pooling,)
-        )
+        num_parts = 3 if pooling == "concat" else 1
         self.dropout = Dropout(dropout)
-        self.head = nn.Linear(width * len(self._pools), num_classes)
+        self.head = nn.Linear(width * num_parts, num_classes)
 
     def forward(
         self, ids: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch classes"]:
         states, _ = self.body.forward_features(ids, None)
-        features = torch.cat([pool(states, lengths, mode) for mode in self._pools], -1)
+        features = pool(states, lengths, self.pooling)
         logits: Tensor = self.head(self.dropout(tap("features", features)))
         return logits
 
@@ -540,7 +566,9 @@ def pool(
     lengths: Int[Tensor, " batch"] | None,
     mode: Pooling,
 ) -> Float[Tensor, "batch width"]:
-    """Pool each sequence to one vector: its last position, the maximum or the mean."""
+    """Pool each sequence to one vector: its last position, the maximum, the mean, or all three."""
+    if mode == "concat":
+        return torch.cat([pool(x, lengths, part) for part in ("last", "max", "mean")], -1)
     if mode == "last":
         if lengths is None:
             return x[:, -1]
@@ -554,6 +582,7 @@ CLASSIFIERS.update(
     recurrent=RecurrentClassifier,
     perceptron=PerceptronClassifier,
     convolution=ConvolutionClassifier,
+    regions=RegionClassifier,
     transformer=TransformerClassifier,
     bert=BertClassifier,
     ngrams=NgramClassifier,

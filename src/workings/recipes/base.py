@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 CellKind: TypeAlias = Literal["rnn", "gru", "lstm"]
 Padding: TypeAlias = Literal["masked", "unmasked", "left"]
-Pooling: TypeAlias = Literal["last", "max", "mean"]
+Pooling: TypeAlias = Literal["last", "max", "mean", "concat"]
 AttentionKind: TypeAlias = Literal["none", "fixed", "additive", "dot", "general"]
 Activation: TypeAlias = Literal["relu", "gelu", "gelu-tanh", "silu"]
 MAX_LENGTH_PENALTY = 10  # above about 2, length alone decides
@@ -158,6 +158,9 @@ class TrainConfig(BoundedConfig):
     """stop after this many epochs without an improvement of the metric; none: never"""
     metric: str = "loss"
     """validation metric by which the best epoch is chosen: loss, or one of a plug-in"""
+    eval_tokens: Count | None = 1_000_000
+    """tokens of the validation data, evenly spread, that are measured after each epoch; none: all
+    of them. At the end of the training all held-out data are measured"""
     precision: Literal["float32", "bfloat16"] = "float32"
     """floating-point format of the forward pass"""
     device: str = "auto"

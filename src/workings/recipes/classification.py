@@ -92,6 +92,9 @@ class ClassifierConfig(ModelConfig):
     """width of the embeddings"""
     dropout: Fraction = 0.0
     """dropout rate"""
+    embedding_dropout: Fraction = 0.0
+    """fraction of the vocabulary that is dropped in each training step: such a word is zero at all
+    its positions"""
     padding: Padding = "masked"
     """masked: padding is ignored; unmasked: it is read like any token, as in the lecture
     notes; left: unmasked, and before the text"""
@@ -115,8 +118,11 @@ class RecurrentClassifierConfig(ClassifierConfig):
     """number of layers"""
     bidirectional: bool = False
     """read the text backwards as well"""
+    recurrent_dropout: Fraction = 0.0
+    """dropout rate of the hidden-to-hidden weights: one mask per training step"""
     pooling: Pooling = "max"
-    """input of the output layer: the last hidden state, or the max or mean over all positions"""
+    """input of the output layer: the last hidden state, the max or mean over all positions, or all
+    three (concat)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +165,31 @@ class ConvolutionConfig(ClassifierConfig):
     """max: global max pooling; flatten: concatenate all positions, which needs a fixed length"""
     length: Length = 500
     """tokens that texts are truncated or padded to, where pooling is flatten"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionConfig(ModelConfig):
+    """A convolution over one-hot word regions: a weight for each word at each position."""
+
+    kind: ClassVar[str] = "regions"
+    sizes: ClassVar[Sizes] = {
+        "small": {"regions": [2], "channels": 50},
+        "medium": {"regions": [2, 3], "channels": 200},
+        "large": {"regions": [2, 3, 4], "channels": 500},
+    }
+    regions: tuple[Annotated[int, Range(1, 100)], ...] = (2, 3)
+    """sizes of the regions, in tokens: one convolution for each"""
+    channels: Width = 200
+    """filters of each convolution"""
+    dropout: Fraction = 0.5
+    """dropout rate of the output layer's input"""
+    word_dropout: Fraction = 0.0
+    """fraction of the tokens of a text that are read as padding in training"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.regions:
+            raise UserError("regions = []: expected the size of at least one region")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +263,7 @@ class LanguageModelClassifierConfig(ModelConfig):
     }
     body: LanguageModelVariant = DEFAULT_LANGUAGE_MODEL
     """the language model, with the keys of its own recipes; with start_from, that of the run"""
-    pooling: Literal["last", "max", "mean", "concat"] = "last"
+    pooling: Pooling = "last"
     """input of the output layer: the last position, the max or mean over all positions, or all
     three (concat)"""
     dropout: Fraction = 0.0
@@ -298,6 +329,7 @@ ClassifierVariant: TypeAlias = (
     RecurrentClassifierConfig
     | PerceptronConfig
     | ConvolutionConfig
+    | RegionConfig
     | TransformerClassifierConfig
     | BertConfig
     | LanguageModelClassifierConfig

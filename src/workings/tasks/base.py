@@ -162,6 +162,10 @@ class ModelExporter(Protocol):
     ) -> list[str]: ...
 
 
+def _ignore_progress(done: int, total: int) -> None:
+    pass
+
+
 class Task(ABC):
     """Data, model, loss and metric of one kind of learning problem.
 
@@ -186,6 +190,9 @@ class Task(ABC):
     metrics: Mapping[str, "Callable[[Any], float]"] = {}  # further validation metrics, by name
     callbacks: Sequence["Callable[[dict[str, Any]], None]"] = ()  # called after each epoch
     history: Sequence[Mapping[str, Any]] = ()  # the log's record of each epoch
+    eval_tokens: int | None = None  # limit of what `evaluate` measures; None: all of it
+    on_progress: ProgressCallback = staticmethod(_ignore_progress)
+    """called with the batches done and to do, by all processes at the same batches"""
 
     labels: tuple[str, ...] = ()  # the classes of a classifier
     is_seq2seq: bool = False  # the model generates a target text from a source
@@ -207,6 +214,17 @@ class Task(ABC):
     @abstractmethod
     def evaluate(self, process_group: ProcessGroup) -> dict[str, float]:
         """Compute the metrics on the validation data."""
+
+    def count_validation_tokens(self) -> int:
+        """Return the size of the validation data; 0: `test` measures them."""
+        return 0
+
+    @property
+    def eval_stride(self) -> int:
+        """Every how many validation examples `evaluate` measures one, to keep to the limit."""
+        if self.eval_tokens is None:
+            return 1
+        return max(math.ceil(self.count_validation_tokens() / self.eval_tokens), 1)
 
     def weight(self, batch: Sequence[Any]) -> int:
         """Return the number of examples or tokens that the loss of a batch is averaged over."""
@@ -534,7 +552,11 @@ class Seq2SeqTask(Task):
     def evaluate_loss(self, split: str, process_group: ProcessGroup) -> dict[str, float]:
         """Compute loss and perplexity on a split; each process takes its share of every batch."""
         nats = tokens = 0.0
-        for batch in self.list_eval_batches(split):
+        stride = self.eval_stride if split == "validation" else 1
+        every = ([k for k in batch if k % stride == 0] for batch in self.list_eval_batches(split))
+        batches = [batch for batch in every if batch]
+        for done, batch in enumerate(batches):
+            self.on_progress(done, len(batches))
             share = list(process_group.shard_batch(batch))
             # A sharded model needs all processes in every forward pass, even without a share.
             source, inputs, targets = self.collate(split, share or batch[:1], process_group.device)
@@ -554,10 +576,15 @@ class Seq2SeqTask(Task):
         """Generate the texts of `count` sources; each process does its share of them."""
         self.model.eval()
         share = list(process_group.shard_batch(range(count)))
-        by_rank = process_group.all_gather_json(list(generate(share)))
+        generated: list[str] = []
+        for text in generate(share):
+            if process_group.world_size == 1:  # several have different numbers of batches
+                self.on_progress(len(generated), count)
+            generated.append(text)
+        by_rank = process_group.all_gather_json(generated)
         texts: list[str] = [""] * count
-        for rank, generated in enumerate(by_rank):
-            texts[rank :: process_group.world_size] = generated  # as `shard_batch` splits them
+        for rank, of_rank in enumerate(by_rank):
+            texts[rank :: process_group.world_size] = of_rank  # as `shard_batch` splits them
         return texts
 
     def split_generation(self, generation: Generation) -> list[str]:

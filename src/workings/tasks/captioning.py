@@ -227,14 +227,18 @@ class Captioning(Seq2SeqTask):
         size = self.recipe.train.batch_size
         return make_batches(self._lengths(split), size, seed=0, shuffle=False)
 
+    def count_validation_tokens(self) -> int:
+        return sum(self._lengths("validation"))
+
     def evaluate(self, process_group: ProcessGroup) -> dict[str, float]:
         """Compute the loss on the validation images, and the metric that chooses the best epoch."""
         if not self.pictures["validation"]:
             return {}
         metrics = self.evaluate_loss("validation", process_group)
         if self.recipe.train.metric in ("bleu", "exact"):
-            texts = self._caption_split("validation", process_group, self._greedy_config())
-            scores = self._score_split("validation", texts)
+            stride = self.eval_stride
+            texts = self._caption_split("validation", process_group, self._greedy_config(), stride)
+            scores = self._score_split("validation", texts, stride)
             value = scores.bleu[-1] if self.recipe.train.metric == "bleu" else scores.exact_match
             metrics[f"validation_{self.recipe.train.metric}"] = value
         return metrics
@@ -243,18 +247,20 @@ class Captioning(Seq2SeqTask):
         return replace(self.recipe.search, beams=1, length_penalty=0.0)
 
     def _caption_split(
-        self, split: str, process_group: ProcessGroup, config: CaptionSearchConfig
+        self, split: str, process_group: ProcessGroup, config: CaptionSearchConfig, stride: int = 1
     ) -> list[str]:
-        """Return the best caption of each image of a split."""
-        pixels = self.pixels[split]
+        """Return the best caption of every `stride`-th image of a split."""
+        pixels, indices = self.pixels[split], range(0, len(self.pixels[split]), stride)
         return self.split_over_ranks(
-            len(pixels),
+            len(indices),
             process_group,
-            lambda share: (c[0].text for c in self.caption((pixels[k] for k in share), config)),
+            lambda share: (
+                c[0].text for c in self.caption((pixels[indices[k]] for k in share), config)
+            ),
         )
 
-    def _score_split(self, split: str, texts: list[str]) -> CaptionScores:
-        return score_captions(texts, [list(p.captions) for p in self.pictures[split]])
+    def _score_split(self, split: str, texts: list[str], stride: int = 1) -> CaptionScores:
+        return score_captions(texts, [list(p.captions) for p in self.pictures[split][::stride]])
 
     def test(self, process_group: ProcessGroup) -> dict[str, Any]:
         """Caption the test images; compute loss, BLEU, CIDEr-D, ROUGE-L and exact matches."""

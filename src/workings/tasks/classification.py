@@ -254,6 +254,9 @@ class Classification(Task):
         loss = self.scheme.loss(logits, targets, smoothing, self.class_weights)
         return BatchLoss(loss, {"accuracy": correct})
 
+    def count_validation_tokens(self) -> int:
+        return sum(map(len, self._sequences["validation"]))
+
     def evaluate(self, process_group: ProcessGroup) -> dict[str, float]:
         """Compute loss, accuracy and the metric that chooses the best epoch on validation data.
 
@@ -262,7 +265,8 @@ class Classification(Task):
         metrics: dict[str, float] = {}
         for split in ("validation", "test") if self.recipe.data.watch_test else ("validation",):
             if self._sequences[split]:
-                logits, targets = self.compute_split_logits(split, process_group)
+                stride = self.eval_stride if split == "validation" else 1
+                logits, targets = self.compute_split_logits(split, process_group, stride)
                 measured = self.scheme.measure(logits, targets)
                 metrics[f"{split}_loss"] = float(self.scheme.loss(logits, targets))
                 for name in ("accuracy", self.recipe.train.metric):
@@ -337,24 +341,27 @@ class Classification(Task):
 
     @torch.no_grad()
     def compute_split_logits(
-        self, split: str, process_group: ProcessGroup
+        self, split: str, process_group: ProcessGroup, stride: int = 1
     ) -> tuple[Tensor, Tensor]:
-        """Return the logits of all examples of a split, in order, and their targets.
+        """Return the logits of every `stride`-th example of a split, in order, and their targets.
 
         Each process computes its share of every batch; all of them get all logits.
         """
-        sequences = self._sequences[split]
-        result = torch.zeros(len(sequences), len(self.labels))
-        lengths = [len(s) for s in sequences]
-        for batch in make_batches(lengths, EVAL_BATCH_SIZE, seed=0, shuffle=False):
+        lengths = [len(s) for s in self._sequences[split][::stride]]
+        result = torch.zeros(len(lengths), len(self.labels))
+        batches = make_batches(lengths, EVAL_BATCH_SIZE, seed=0, shuffle=False)
+        for done, rows in enumerate(batches):
+            self.on_progress(done, len(batches))
+            batch = [row * stride for row in rows]
             share = list(process_group.shard_batch(batch))
             # A sharded model needs all processes in every forward pass, even without a share.
             with oom_hint(f"while evaluating {self.describe(batch, split)}"):
                 ids, ends, _ = self._collate(split, share or batch[:1], process_group.device)
                 logits = self.model(ids, ends).float().cpu()
             if share:
-                result[share] = logits
-        return process_group.all_reduce_rows(result), self.scheme.stack(self._targets[split])
+                result[[k // stride for k in share]] = logits
+        targets = self.scheme.stack(self._targets[split][::stride])
+        return process_group.all_reduce_rows(result), targets
 
     @torch.no_grad()
     def predict(self, texts: Sequence[str]) -> Tensor:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -233,7 +233,7 @@ class LanguageModeling(Task):
     def evaluate(self, process_group: ProcessGroup) -> dict[str, float]:
         """Compute loss, bits per character and perplexity on the validation text, in windows."""
         stride = self.recipe.data.context_length
-        metrics = self._evaluate_ids(self._validation_ids, process_group, stride)
+        metrics = self._evaluate_ids(self._validation_ids, process_group, stride, self.eval_tokens)
         return _prefix_metrics("validation", metrics)
 
     def test(self, process_group: ProcessGroup) -> dict[str, float]:
@@ -275,23 +275,30 @@ class LanguageModeling(Task):
 
     @torch.no_grad()
     def _evaluate_ids(
-        self, ids: TokenIds, process_group: ProcessGroup, stride: int
+        self,
+        ids: TokenIds,
+        process_group: ProcessGroup,
+        stride: int,
+        max_tokens: int | None = None,
     ) -> dict[str, float]:
         """Compute the metrics over all tokens but the first, in windows that start every `stride`.
 
-        Each token is scored once, in the first window that contains it.
+        Each token is scored once, in the first window that contains it. With `max_tokens` only
+        about as many are scored, in windows that are evenly spread.
         """
         context, last = self.recipe.data.context_length, len(ids) - 1
-        windows = [
-            (max(0, start + stride - context), min(start + stride, last), start)
-            for start in range(0, last, stride)
-        ]
-        nats = 0.0
+        step = 1 if max_tokens is None else max(math.ceil(last / max_tokens), 1)
+        firsts = range(0, last, stride)[::step]  # the first scored token of each window
+        windows = (
+            (max(0, first + stride - context), min(first + stride, last), first) for first in firsts
+        )
+        nats, tokens, done = 0.0, 0, 0
         for (length, scored), group in groupby(windows, lambda w: (w[1] - w[0], w[1] - w[2])):
-            starts = [start for start, _, _ in group]
             size = max(1, min(EVAL_BATCH_SIZE, MAX_LOGITS // (length * len(self.tokenizer))))
-            for k in range(0, len(starts), size):
-                share = process_group.shard_batch(starts[k : k + size])
+            while starts := [start for start, _, _ in islice(group, size)]:
+                self.on_progress(done, len(firsts))
+                done, tokens = done + len(starts), tokens + len(starts) * scored
+                share = process_group.shard_batch(starts)
                 # A sharded model needs all processes in every forward pass, even without a share.
                 inputs, targets = _gather_windows(
                     ids, share or starts[:1], length, process_group.device
@@ -303,8 +310,12 @@ class LanguageModeling(Task):
                     scored_targets = targets[:, -scored:].flatten()
                     loss = F.cross_entropy(scored_logits, scored_targets, reduction="sum")
                 nats += float(loss) if share else 0.0
-        mean = process_group.all_reduce_sum({"nats": nats})["nats"] / last
-        characters = _count_characters(ids, self.tokenizer, start=1) / last
+        mean = process_group.all_reduce_sum({"nats": nats})["nats"] / tokens
+        if step == 1:
+            characters = _count_characters(ids, self.tokenizer, start=1) / tokens
+        else:
+            parts = (ids[first + 1 : min(first + stride, last) + 1] for first in firsts)
+            characters = sum(_count_characters(part, self.tokenizer) for part in parts) / tokens
         return {
             "loss": mean,
             "bits_per_character": mean / math.log(2) / max(characters, 1e-9),

@@ -219,23 +219,26 @@ class Translation(Seq2SeqTask):
         tokens = self.recipe.train.batch_size
         return make_pair_batches(*self._lengths(split), max_tokens=tokens, seed=0, shuffle=False)
 
+    def count_validation_tokens(self) -> int:
+        return sum(len(target) + 1 for _, target in self._encoded["validation"])
+
     def evaluate(self, process_group: ProcessGroup) -> dict[str, float]:
         """Compute the loss on the validation pairs, and BLEU if that chooses the best epoch."""
         if not self.pairs["validation"]:
             return {}
         metrics = self.evaluate_loss("validation", process_group)
         if self.recipe.train.metric == "bleu":
-            translations = self._translate_split("validation", process_group, GREEDY_SEARCH)
-            scores = score_translations(
-                translations, self._references("validation"), lowercase=self.tokenizers.lower
-            )
+            stride = self.eval_stride
+            translations = self._translate_split("validation", process_group, GREEDY_SEARCH, stride)
+            references = self._references("validation")[::stride]
+            scores = score_translations(translations, references, lowercase=self.tokenizers.lower)
             metrics["validation_bleu"] = scores.bleu.score
         return metrics
 
     def _translate_split(
-        self, split: str, process_group: ProcessGroup, config: SearchConfig
+        self, split: str, process_group: ProcessGroup, config: SearchConfig, stride: int = 1
     ) -> list[str]:
-        pairs = self.pairs[split]
+        pairs = self.pairs[split][::stride]
         return self.split_over_ranks(
             len(pairs),
             process_group,

@@ -43,7 +43,8 @@ class Log:
         self._mode, self._batch_unit = mode, batch_unit
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
         """functions that receive every record"""
-        self._bar = ProgressBar(stream or sys.stderr, enabled=mode == "progress")
+        self._stream = stream or sys.stderr
+        self._bar = ProgressBar(self._stream, enabled=mode == "progress")
 
     def close(self) -> None:
         """Close the file, and remove the progress bar."""
@@ -129,6 +130,16 @@ class Log:
         speed = f"{progress.num_items / seconds:,.0f} {self._batch_unit}/s"
         status = " · ".join([*(f"{name} {mean:.4f}" for name, mean in means.items()), speed])
         self._bar.update(progress.step, total_steps, f"epoch {progress.epoch + 1}", status)
+
+    @contextmanager
+    def show_evaluation(self, title: str) -> Iterator[ProgressCallback]:
+        """Show a progress bar of its own while held-out data are measured."""
+        self._bar.clear()
+        bar = ProgressBar(self._stream, enabled=self._mode == "progress")
+        try:
+            yield lambda done, total: bar.update(done, total, title)
+        finally:
+            bar.clear()
 
     def log_epoch(
         self, progress: "TrainingProgress", metrics: dict[str, float], **timing: float

@@ -499,7 +499,12 @@ def _finish(task: Task, trainer: Trainer, transfer: WeightTransfer | None, log: 
         weights = read_tensors(folder / "model.safetensors", run_id=trainer.run_id)
     best = task.with_weights(group.broadcast_tensors(weights))
     best.model.to(trainer.device)
-    metrics = best.test(group)
+    with log.show_evaluation("measuring the held-out data") as best.on_progress:
+        metrics = best.test(group)
+        limit = recipe.train.eval_tokens
+        if limit is not None and best.count_validation_tokens() > limit:
+            metrics = {**best.evaluate(group), **metrics}  # all of them; an epoch measured a part
+    del best.on_progress
     if not group.is_main_process:
         return best
     best_epoch = trainer.progress.best_epoch

@@ -84,6 +84,7 @@ class TrainingProgress:
     seconds: float = 0.0
     epoch_start_seconds: float = 0.0
     evaluation_seconds: float = 0.0
+    averaged_epochs: int = 0  # whose weights the average has
 
     def __post_init__(self) -> None:
         counts = (
@@ -93,10 +94,15 @@ class TrainingProgress:
             self.num_items,
             self.best_epoch,
             self.best_step,
+            self.averaged_epochs,
         )
         are_finite = all(map(math.isfinite, self.sums.values()))
         if not are_finite or not all(0 <= n < 2**53 for n in counts):
             raise ValueError("the progress counters are out of range")
+
+
+class EvaluationInterrupt(Exception):  # noqa: N818
+    """Raised by a signal during an evaluation; the resumed run begins it again."""
 
 
 class TrainingInterrupt(Exception):  # noqa: N818
@@ -210,7 +216,10 @@ class Trainer:
                     self._save_and_interrupt()
                 if self._is_save_due():
                     self.save()
-        self._finish_epoch()
+        try:
+            self._finish_epoch()
+        except EvaluationInterrupt:
+            self._save_and_interrupt()
         # Signals that arrived during the evaluation.
         self._check_signals(self.process_group.all_reduce_sum(self._count_signals()))
         if self._stop_signal:
@@ -324,14 +333,16 @@ class Trainer:
         group.broadcast_buffers(task.model)
         state = unique_state_dict(task.model)  # gathered one by one, to save memory
         check_weights(((name, full_tensor(t.detach())) for name, t in state.items()), progress.step)
-        self.average.after_epoch(task.model)
+        if progress.averaged_epochs <= progress.epoch:  # else a signal stopped its evaluation
+            self.average.after_epoch(task.model)
+            progress.averaged_epochs = progress.epoch + 1
         with self.use_averaged_weights():
             group.broadcast_buffers(task.model)
             start = time.perf_counter()
             task.model.eval()
             with oom_hint(f"while evaluating the validation data after step {progress.step}"):
                 # The main process decides which epoch is best, for all.
-                metrics = group.broadcast_json(task.validate(group))
+                metrics = group.broadcast_json(self._evaluate())
             evaluation_seconds = time.perf_counter() - start
             progress.evaluation_seconds += evaluation_seconds
             # One process alone cannot run a sharded model.
@@ -349,6 +360,24 @@ class Trainer:
         progress.sums, progress.num_items = {}, 0
         progress.epoch_start_seconds = progress.seconds
         self.save()
+
+    def _evaluate(self) -> dict[str, float]:
+        """Measure the validation data; raise EvaluationInterrupt after the batch of a signal."""
+        task = self.task
+
+        def check_signals(done: int, total: int) -> None:
+            show_progress(done, total)
+            self._check_signals(self.process_group.all_reduce_sum(self._count_signals()))
+            if self._stop_signal:
+                raise EvaluationInterrupt
+
+        task.eval_tokens = self.config.eval_tokens
+        with self.log.show_evaluation("measuring the validation data") as show_progress:
+            task.on_progress = check_signals
+            try:
+                return task.validate(self.process_group)
+            finally:
+                del task.on_progress, task.eval_tokens
 
     def _save_best(self, metrics: dict[str, float]) -> None:
         """Write the current weights if they are the best; without validation data, always."""
