@@ -11,7 +11,13 @@ import pytest
 import torch
 from graph_checks import CHECKS
 from PIL import Image
-from small_tasks import captioning_task, classification_task, language_task, translation_task
+from small_tasks import (
+    captioning_task,
+    classification_task,
+    language_task,
+    several_labels_task,
+    translation_task,
+)
 
 from workings.data.images import read_image
 from workings.data.tokenizers.byte_pair import BytePairTokenizer
@@ -114,6 +120,26 @@ def test_classifier_predicts_what_the_run_predicts(padding, tmp_path, capsys, mo
     printed, _ = run_readme(export(task, tmp_path / "model"), capsys, monkeypatch, texts=texts)
     labels = [task.labels[k] for k in task.predict(texts).argmax(1)]
     assert printed.splitlines() == [f"{p}\t{t}" for p, t in zip(labels, texts, strict=True)]
+
+
+@pytest.mark.slow
+def test_classifier_with_several_labels_predicts_what_the_run_predicts(
+    tmp_path, capsys, monkeypatch
+):
+    task = several_labels_task(WORDS)
+    texts = ["the cat", "a dog sees the cat", "", "dog"]
+    printed, _ = run_readme(export(task, tmp_path / "model"), capsys, monkeypatch, texts=texts)
+    labels = [
+        [
+            label
+            for label, p in zip(task.labels, row, strict=True)
+            if p >= task.recipe.train.threshold
+        ]
+        for row in task.predict(texts)
+    ]
+    assert len({*map(tuple, labels)}) > 1
+    expected = ["\t".join([*row, text]) for row, text in zip(labels, texts, strict=True)]
+    assert printed.splitlines() == expected
 
 
 @pytest.mark.slow

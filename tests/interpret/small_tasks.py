@@ -77,6 +77,19 @@ def classification_task(words, max_length=8, **table):
     return Classification(recipe, tokenizer, ("a", "b"), perturb(model))
 
 
+def several_labels_task(words):
+    """Return a classifier of texts that may have any of three labels."""
+    data, model = {"max_length": 8, "multi_label": True}, RECURRENT
+    recipe = build(ClassificationRecipe, {"model": model, "data": data})
+    tokenizer = WordTokenizer(words)
+    torch.manual_seed(3)
+    classifier = perturb(build_classifier(recipe.model, len(tokenizer), 3))
+    with torch.no_grad():
+        for weight in classifier.parameters():
+            weight.mul_(4)  # texts differ in their labels
+    return Classification(recipe, tokenizer, ("a", "b", "c"), classifier)
+
+
 def translation_task(words, **table):
     table = {"kind": "transformer", "d_model": 12, "heads": 3, "layers": 2, "d_ff": 16, **table}
     if table["kind"] == "recurrent":

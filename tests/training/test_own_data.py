@@ -152,6 +152,17 @@ def test_a_language_model_and_a_translator(tmp_path):
     assert "copying the source" in choices["baselines"]
 
 
+def test_several_labels_have_baselines(tmp_path):
+    words = {"sea": "wave", "farm": "cow", "sea,farm": "wave cow"}
+    rows = [(f"a {text} {i}", labels) for i in range(20) for labels, text in words.items()]
+    data, out = write_csv(tmp_path / "texts.csv", rows, header=("text", "label")), tmp_path / "run"
+    command = ["train", "--task", "classify", "--data", str(data), "--out", str(out), "--quiet"]
+    assert main([*command, "--data.multi_label", "true", "--minutes", "0.05"]) == 0
+    choices = json.loads((out / "choices.json").read_text())
+    assert set(choices["baselines"]) == {"metric", "majority class", "naive Bayes"}
+    assert "more labeled rows" in choices["suggestions"][1]
+
+
 def test_the_line_with_the_baselines():
     line = compare_with_baselines("test_accuracy", {"test_accuracy": 0.9}, {"majority class": 0.5})
     assert line == ["result: test accuracy 90.0% · majority class 50.0%"]

@@ -12,6 +12,7 @@ from workings.data.readers import Example
 from workings.data.splits import Splits
 
 Features = Sequence[NDArray[np.integer[Any]]]
+Targets = NDArray[np.int64]  # [texts, columns]
 PRIOR_TOKENS = 5.0  # how much the shorter n-grams weigh in a smoothed count
 
 BASELINES = ("naive Bayes", "TF-IDF + logistic regression")
@@ -76,34 +77,44 @@ _BUILDERS: dict[str, Callable[[dict[str, Any]], Any]] = dict(
 # -- without scikit-learn --------------------------------------------------------------------------
 
 
-def score_majority(train_targets: Sequence[int], test_targets: Sequence[int]) -> float:
-    """Return the accuracy of predicting the most frequent label of the training examples.
+def score_majority(train_targets: Targets, test_targets: Targets) -> float:
+    """Return the accuracy of predicting the most frequent row of the training targets.
 
-    >>> score_majority([0, 1, 1], [1, 0, 1, 1])
+    A row is one class, or an indicator for each label of a text with several.
+
+    >>> score_majority(np.array([[0], [1], [1]]), np.array([[1], [0], [1], [1]]))
     0.75
     """
-    majority = int(np.bincount(train_targets).argmax())
-    return float(np.mean(np.asarray(test_targets) == majority))
+    rows, counts = np.unique(train_targets, axis=0, return_counts=True)
+    return float((test_targets == rows[counts.argmax()]).all(1).mean())
 
 
 def score_naive_bayes(
-    train: Features, train_targets: Sequence[int], test: Features, test_targets: Sequence[int]
+    train: Features, train_targets: Targets, test: Features, test_targets: Targets
 ) -> float:
-    """Return the accuracy of multinomial naive Bayes with add-one smoothing.
+    """Return the accuracy of multinomial naive Bayes with add-one smoothing, one for each column.
 
     >>> train = [np.array([1, 2]), np.array([1]), np.array([3])]
-    >>> score_naive_bayes(train, [0, 0, 1], [np.array([3, 3]), np.array([2])], [1, 0])
+    >>> test, targets = [np.array([3, 3]), np.array([2])], np.array([[1], [0]])
+    >>> score_naive_bayes(train, np.array([[0], [0], [1]]), test, targets)
     1.0
     """
-    num_classes = max(train_targets) + 1
+    columns = [_predict_naive_bayes(train, column, test) for column in train_targets.T]
+    return float((np.stack(columns, 1) == test_targets).all(1).mean())
+
+
+def _predict_naive_bayes(
+    train: Features, targets: NDArray[np.int64], test: Features
+) -> NDArray[np.int64]:
+    """Return the class of each test text."""
+    num_classes = int(targets.max()) + 1
     num_features = max((int(ids.max(initial=0)) for ids in (*train, *test)), default=0) + 1
     counts = np.zeros((num_features, num_classes), dtype=np.float32)
-    for ids, target in zip(train, train_targets, strict=True):
+    for ids, target in zip(train, targets, strict=True):
         np.add.at(counts[:, target], ids, 1)
     log_likelihood = np.log(counts + 1) - np.log((counts + 1).sum(0))
-    log_prior = np.log(np.bincount(train_targets, minlength=num_classes) + 1e-9)
-    predictions = [int((log_likelihood[ids].sum(0) + log_prior).argmax()) for ids in test]
-    return float(np.mean(np.asarray(predictions) == np.asarray(test_targets)))
+    log_prior = np.log(np.bincount(targets, minlength=num_classes) + 1e-9)
+    return np.array([(log_likelihood[ids].sum(0) + log_prior).argmax() for ids in test])
 
 
 def score_ngram_model(

@@ -302,15 +302,16 @@ class Classification(Task):
 
     def score_baselines(self) -> dict[str, float]:
         """Score the majority class, and naive Bayes on the features of the model."""
-        if not self._targets.get("test") or isinstance(self.scheme, MultiLabel):
+        if not self._targets.get("test"):
             return {}
         train, test = (self._sequences[split] for split in ("train", "test"))
-        train_targets, targets = (
-            self.scheme.stack(self._targets[split]).tolist() for split in ("train", "test")
+        train_targets, test_targets = (
+            self.scheme.stack(self._targets[split]).view(len(sequences), -1).long().numpy()
+            for split, sequences in (("train", train), ("test", test))
         )
         return {
-            "majority class": score_majority(train_targets, targets),
-            "naive Bayes": score_naive_bayes(train, train_targets, test, targets),
+            "majority class": score_majority(train_targets, test_targets),
+            "naive Bayes": score_naive_bayes(train, train_targets, test, test_targets),
         }
 
     def evaluate_on(self, data: str | None = None) -> dict[str, Any]:
