@@ -1,13 +1,17 @@
 """Hand-ins in every form that students have: none gets zero for its form alone."""
 
+import gzip
 import io
 import json
+import re
 import shutil
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from simulated_class import STEPS
 
 from workings.problems.grading import Grades, grade
 from workings.problems.problem_file import format_toml
@@ -217,13 +221,13 @@ def test_unread_lines_are_told_and_the_rest_is_marked(
     notebook = json.loads(fill_notebook(folder, sheet))
     for cell in notebook["cells"]:
         if "".join(cell["source"]).startswith('claim_1["V"]'):
-            cell["source"] = 'claim_1["V"] = X @ W_V'
+            cell["source"] = 'claim_1["V"] = f(X) @ W_V'
     (answers / "ben.ipynb").write_text(json.dumps(notebook))
     grades = grade(folder, answers)
     ann, ben = grades.students
     assert (ann.marks[0].total, ben.marks[0].total, ben.marks[1].total) == (7, 7, 8)
     assert f"line {broken + 1}: V: 1 bracket too few" in ann.marks[0].notes[0]
-    assert "claim_1['V']: 'X @ W_V' is computed: write out the numbers" in grades.errors[1]
+    assert "claim_1['V']: 'f(X)' is computed: write out the numbers" in grades.errors[1]
 
 
 def test_notebook_is_not_executed(folder: Path, answers: Path, tmp_path: Path) -> None:
@@ -377,3 +381,168 @@ def test_every_odd_form_gets_full_points(folder: Path, answers: Path, sheet: She
     grades = grade(folder, answers)
     assert len(grades.students) == 29
     assert {s.student: s.list_notes() for s in grades.students if s.total != 16} == {}
+
+
+def edit_notebook(notebook: str, pattern: str, replacement: str) -> str:
+    """Return a notebook whose code a student changed."""
+    content = json.loads(notebook)
+    for cell in content["cells"]:
+        if cell["cell_type"] == "code":
+            cell["source"] = re.sub(pattern, replacement, "".join(cell["source"]))
+    return json.dumps(content)
+
+
+def make_open_document(kind: str, body: str) -> bytes:
+    namespaces = " ".join(
+        f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+        for name in ("office", "text", "table")
+    )
+    content = f"<office:document-content {namespaces}>{body}</office:document-content>"
+    return make_zip(
+        {"mimetype": f"application/vnd.oasis.opendocument.{kind}", "content.xml": content}
+    )
+
+
+def make_tar(files: dict[str, str]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text.encode())
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return out.getvalue()
+
+
+def list_notebooks(notebook: str) -> dict[str, str]:
+    """Return the sheet's notebook as students edit it."""
+    claim = r'(claim_\d)\["(\w+)"\] = (\[\[.*\]\])'
+    numpy_cell = r"\2_1 = np.array(\3)\n"
+    with_infinity = edit_notebook(notebook, '"-inf"', "-np.inf")
+    return {
+        "variables.ipynb": edit_notebook(
+            with_infinity, claim, numpy_cell + r'\1["\2"] = \2_1.tolist()'
+        ),
+        "rounded.ipynb": edit_notebook(
+            with_infinity, claim, numpy_cell + r'\1["\2"] = np.round(\2_1, 3)'
+        ),
+        "update.ipynb": edit_notebook(notebook, claim, r'\1.update({"\2": \3})'),
+        "keywords.ipynb": edit_notebook(notebook, claim, r"\1.update(\2=\3)"),
+        "annotated.ipynb": edit_notebook(notebook, claim, r'\1["\2"]: list = \3'),
+        "sums.ipynb": edit_notebook(notebook, r"(?<=[\[ ])(-?\d+\.\d+)(?=[,\]])", r"2 * \1 / 2"),
+        "cell by cell.ipynb": edit_notebook(
+            with_infinity, claim, r'Z = np.zeros((2, 2))\nZ[0] = \3[0]\nZ[1] = \3[1]\n\1["\2"] = Z'
+        ),
+    }
+
+
+def test_every_form_that_students_invent_gets_full_points(
+    folder: Path, answers: Path, sheet: Sheet
+) -> None:
+    """Formats of other programs, edited notebooks, lists as other tools print them."""
+    keys = [(f"problem-0{k}", key) for k, key in enumerate(get_keys(sheet), 1)]
+    in_one = format_toml({name: {"claim": key} for name, key in keys}).replace('"-inf"', "-inf")
+    table, prose = fill_csv(folder, sheet), write_prose(sheet, "Problem {}", to_list)
+    both = {f"problem-0{k}.toml": make_toml(sheet, k) for k in (1, 2)}
+    rows = "".join(
+        "<table:table-row>"
+        + "".join(f"<table:table-cell><text:p>{c}</text:p></table:table-cell>" for c in line)
+        + "</table:table-row>"
+        for line in (line.split(",") for line in table.splitlines())
+    )
+    paragraphs = "".join(f"<text:p>{line}</text:p>" for line in prose.splitlines())
+    side_by_side = "\n".join(
+        f"Problem {name[-1]},checked\n"
+        + ",".join(f"{step}{',' * len(matrix[0])}" for step, matrix in key.items())
+        + "\n"
+        + "\n".join(",,".join(",".join(m[i]) for m in key.values()) for i in (0, 1))
+        for name, key in keys
+    )
+    matlab = "\n".join(
+        f"{{}}\n{step} = [{'; '.join(' '.join(row) for row in matrix)}];"
+        for _, key in keys
+        for step, matrix in key.items()
+    )
+    usual = dict(zip(STEPS, ("Queries", "Keys", "Values", "QK^T", "scaled scores"), strict=False))
+    usual |= {"masked": "S_masked", "weights": "Attention weights", "mixed": "Z"}
+    named = "\n".join(
+        f"Problem {name[-1]}\n" + "\n".join(f"{usual[s]} = {to_list(m)}\n" for s, m in key.items())
+        for name, key in keys
+    )
+    files: dict[str, str | bytes] = {
+        **list_notebooks(fill_notebook(folder, sheet)),
+        "libre.odt": make_open_document("text", f"<office:text>{paragraphs}</office:text>"),
+        "libre.ods": make_open_document(
+            "spreadsheet", f'<table:table table:name="Sheet1">{rows}</table:table>'
+        ),
+        "mac.rtf": r"{\rtf1\ansi{\fonttbl\f0 Helvetica;}\f0\fs24 "
+        + prose.replace("\n", "\\\n")
+        + "}",
+        "tar/hw.tar.gz": make_tar({f"hw/{name}": text for name, text in both.items()}),
+        "gzip/answers.toml.gz": gzip.compress(in_one.encode()),
+        "utf-16 without mark.toml": in_one.encode("utf-16-le"),
+        "decimal commas.toml": re.sub(r"(\d)\.(\d)", r"\1,\2", in_one),
+        "semicolons.toml": re.sub(r", (?=[-\d])", "; ", in_one),
+        "tuples.toml": in_one.replace("[[", "((").replace("]]", "))"),
+        "matlab/problem-01.m": matlab.split("{}", 9)[0] + "\n".join(matlab.split("{}")[1:9]),
+        "matlab/problem-02.m": "\n".join(matlab.split("{}")[9:]),
+        "dictionary.json": str({name: {"claim": key} for name, key in keys}),
+        "list.json": json.dumps([{"problem": name, **key} for name, key in keys]),
+        "rows.yaml": "\n".join(
+            f"{name}:\n  claim:\n"
+            + "\n".join(
+                f"    {s}:\n" + "\n".join(f"      - [{', '.join(row)}]" for row in m)
+                for s, m in key.items()
+            )
+            for name, key in keys
+        ),
+        "table in a text.txt": table,
+        "bars/answers.csv": table.replace(",", "|"),
+        "side by side/answers.csv": side_by_side,
+        "usual names.txt": named,
+        "items.tex": r"\begin{enumerate}" + write_prose(sheet, r"\item", to_bmatrix),
+        "bold.tex": write_prose(sheet, r"\noindent\textbf{{Problem {}}}\\", to_bmatrix),
+        "numbers.tex": write_prose(sheet, r"\section{{Problem {}}}", to_bmatrix).replace(
+            " 0.", r" \num{0}."
+        ),
+        "exercice.md": write_prose(sheet, "# 第 {} 题", to_list),
+        "numbered.md": write_prose(
+            sheet,
+            "## Problem {}",
+            lambda m: (
+                "| "
+                + "".join(f"| {j} " for j, _ in enumerate(m[0], 1))
+                + "|\n"
+                + "|---" * (len(m[0]) + 1)
+                + "|\n"
+                + "\n".join(f"| {i} | {' | '.join(row)} |" for i, row in enumerate(m, 1))
+            ),
+            "\n### {}\n\n{}\n",
+        ),
+        # All that was handed out comes back; the skeletons that were left blank replace nothing.
+        "whole folder/answers.toml": in_one,
+        **{
+            f"whole folder/{p.name}": p.read_bytes()
+            for p in folder.glob("*.*")
+            if "answers" not in p.name
+        },
+        "whole folder/answers.csv": (folder / "answers.csv").read_bytes(),
+        "CS101-Sheet 3-4711/Ada Lovelace_1_assignsubmission_file_/answers.toml": in_one,
+        "CS101-Sheet 3-4711/Bob Brown_2_assignsubmission_file_/answers.csv": table,
+    }
+    for name, content in files.items():
+        path = answers / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    grades = grade(folder, answers)
+    assert {s.student: s.list_notes() for s in grades.students if s.total != 16} == {}
+    assert len(grades.students) == 31
+
+
+def test_square_matrices_with_tokens_as_columns(tmp_path: Path, answers: Path) -> None:
+    sheet = make_sheet("masked", "3x4", 1, 7)
+    write_sheet(sheet, tmp_path / "sheet")
+    claim = transpose(get_keys(sheet)[0])
+    (answers / "ann.toml").write_text(format_toml({"claim": claim}))
+    (ann,) = grade(tmp_path / "sheet", answers).students
+    assert ann.total == 8
+    assert ann.list_notes() == ["problem-01: read with rows and columns exchanged"]

@@ -4,8 +4,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workings.errors import did_you_mean
+from workings.errors import UserError, did_you_mean
+from workings.problems.documents.formulas import (
+    ATTENTION_ROLES,
+    infer_step,
+    normalize_name,
+    parse_formula,
+)
+from workings.problems.documents.words import find_caption_role
 from workings.problems.grading.marking import SheetProblem, iterate_leaves
+from workings.problems.numbers import read_number
 from workings.problems.problem_file import format_claim_path, set_nested
 from workings.problems.solution import format_step_title
 
@@ -20,6 +28,7 @@ _NUMBERED = re.compile(
 )
 _LONE_NUMBER = re.compile(r"(?:^|[\s_\-(])0*(\d{1,3})(?:$|[\s_\-.)])")
 _COPY = re.compile(r"\s*(?:\(\d+\)|- ?copy(?: ?\(\d+\))?|- ?kopie|copy of )\s*", re.IGNORECASE)
+_MAX_NAME_WORDS = 6
 _FINDING_KEYS = ("step", "cell", "row", "column", "mistake", "should")
 
 
@@ -55,6 +64,7 @@ class StepNames:
 
     def __init__(self, problem: SheetProblem) -> None:
         kind = problem.problem.kind
+        self._has_usual_names = kind.name == "attention"
         self._paths: dict[str, tuple[str, ...]] = {}
         self._shapes: dict[tuple[str, ...], tuple[int, int]] = {}
         for step in problem.problem.asked_steps:
@@ -67,7 +77,19 @@ class StepNames:
 
     def find_path(self, name: str) -> tuple[str, ...] | None:
         """Return the path of a step in a claim: `("head", "2", "scores")` for `scores.2`."""
-        return self._paths.get(_flatten(name))
+        path = self._paths.get(_flatten(name))
+        return path if path or not self._has_usual_names else self._find_usual_name(name)
+
+    def _find_usual_name(self, name: str) -> tuple[str, ...] | None:
+        """Return the path of a step of attention under another name: A, QK^T, Attention weights."""
+        if len(name.split()) > _MAX_NAME_WORDS:
+            return None
+        role = ATTENTION_ROLES.get(normalize_name(name).lower())
+        role = role or infer_step(parse_formula(name[:80]))
+        role = role or find_caption_role(name.replace("_", " ")) or ""
+        if role == "output" and role not in self._paths:
+            role = "mixed"
+        return self._paths.get(_flatten(role))
 
     def get_shape(self, path: tuple[str, ...]) -> tuple[int, int]:
         """Return the rows and columns of a step, in the problem's convention."""
@@ -102,11 +124,11 @@ def normalize_answer(table: Mapping[str, Any], problem: SheetProblem) -> dict[st
         content = loose or None
     if not isinstance(content, Mapping):
         return {} if content is None else {"claim": content}
-    matrices = {
-        names.find_path(".".join(path)) or path: _mark_blanks(value)
-        for path, value in iterate_leaves(content)
-        if path[0] != "again"
-    }
+    matrices: dict[tuple[str, ...], Any] = {}
+    for path, value in iterate_leaves(content):
+        if path[0] != "again":
+            # A step's own name comes before another usual name.
+            matrices.setdefault(names.find_path(".".join(path)) or path, _mark_blanks(value))
     claim: dict[str, Any] = {}
     for path, value in _fit_shapes(matrices, names).items():
         set_nested(claim, path, value)
@@ -117,7 +139,11 @@ def _fit_shapes(
     matrices: Mapping[tuple[str, ...], Any], names: StepNames
 ) -> dict[tuple[str, ...], Any]:
     """Arrange matrices that were written as one row, or all with rows and columns exchanged."""
-    fitted = {path: _split_rows(value, names.find_shape(path)) for path, value in matrices.items()}
+    fitted = {
+        path: _remove_labels(_split_rows(value, shape), shape)
+        for path, value in matrices.items()
+        for shape in [names.find_shape(path)]
+    }
     shapes = {path: _measure(value) for path, value in fitted.items()}
     expected = {path: names.find_shape(path) for path in fitted}
     is_turned = shapes != expected and all(
@@ -128,6 +154,17 @@ def _fit_shapes(
     return {path: [list(row) for row in zip(*v, strict=True)] for path, v in fitted.items()}
 
 
+def transpose_squares(claim: Any) -> dict[str, Any] | None:
+    """Return a claim with rows and columns exchanged; None if not all matrices are square."""
+    exchanged: dict[str, Any] = {}
+    for path, value in iterate_leaves(claim) if isinstance(claim, Mapping) else ():
+        shape = _measure(value)
+        if shape is None or shape[0] != shape[1]:
+            return None
+        set_nested(exchanged, path, [list(row) for row in zip(*value, strict=True)])
+    return exchanged or None
+
+
 def _split_rows(value: Any, shape: tuple[int, int] | None) -> Any:
     """Return rows of the right length if all cells of a matrix stand in one list."""
     cells = value[0] if isinstance(value, list) and _measure(value) == (1, len(value[0])) else value
@@ -135,6 +172,54 @@ def _split_rows(value: Any, shape: tuple[int, int] | None) -> Any:
     if shape is None or not is_flat or shape[0] == 1 or len(cells) != shape[0] * shape[1]:
         return value
     return [cells[k : k + shape[1]] for k in range(0, len(cells), shape[1])]
+
+
+def _remove_labels(value: Any, shape: tuple[int, int] | None) -> Any:
+    """Return a matrix without a first row and a first column that number the others."""
+    size = _measure(value)
+    if shape is None or size is None or not all(isinstance(row, list) for row in value):
+        return value
+    rows = value
+    if size[0] == shape[0] + 1 and _is_counting(rows[0][-shape[1] :]):
+        rows = rows[1:]
+    if size[1] == shape[1] + 1 and _is_counting([row[0] for row in rows]):
+        rows = [row[1:] for row in rows]
+    return rows if _measure(rows) == shape else value
+
+
+def _is_counting(cells: Sequence[Any]) -> bool:
+    return [str(cell).strip() for cell in cells] == [str(k + 1) for k in range(len(cells))]
+
+
+def count_numbers(
+    tables: Mapping[str, Mapping[str, Any]], problems: Sequence[SheetProblem]
+) -> tuple[int, bool]:
+    """Return how many numbers of answers fit the sheet, and whether there is nothing else."""
+    count, is_complete = 0, any(tables.values())
+    for problem in problems:
+        table = tables.get(problem.name, {})
+        if problem.answer_table == "found":
+            count += len(table.get("found", ()))
+            continue
+        names, claim = StepNames(problem), table.get("claim")
+        for path, value in iterate_leaves(claim) if isinstance(claim, Mapping) else ():
+            numbers = _list_numbers(value, names.find_shape(path))
+            is_complete &= numbers is not None
+            count += numbers or 0
+    return count, is_complete
+
+
+def _list_numbers(value: Any, shape: tuple[int, int] | None) -> int | None:
+    """Return how many numbers a matrix has; None if it does not fit or has words."""
+    if shape is None or not isinstance(value, list):
+        return None
+    rows = value if all(isinstance(row, list) for row in value) else [value]
+    if len(rows) != shape[0] or any(len(row) != shape[1] for row in rows):
+        return None
+    try:
+        return sum(read_number(cell, "") is not None for row in rows for cell in row)
+    except UserError:
+        return None
 
 
 def _measure(value: Any) -> tuple[int, int] | None:

@@ -39,19 +39,30 @@ class FileAnswers:
 
 
 def decode_text(content: bytes) -> str:
-    """Decode a text file: UTF-8, UTF-16 with its byte order mark, or else Windows-1252.
+    """Decode a text file: UTF-8, UTF-16 or UTF-32, or else Windows-1252.
 
     >>> decode_text("a = −1".encode("utf-16"))
     'a = −1'
     """
+    if content.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return content.decode("utf-32", errors="replace")
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content.decode("utf-16", errors="replace")
+    if b"\x00" in content:
+        return _decode_wide(content)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        if b"\x00" in content:
-            raise UserError("not a text file") from None
         return content.decode("cp1252", errors="replace")
+
+
+def _decode_wide(content: bytes) -> str:
+    """Decode UTF-16 or UTF-32 without a byte order mark: most characters are ASCII."""
+    for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"):
+        text = content.decode(encoding, errors="replace")
+        if sum(" " <= char <= "~" or char in "\r\n\t" for char in text) > 0.5 * len(text):
+            return text
+    raise UserError("not a text file")
 
 
 def normalize_text(text: str) -> str:

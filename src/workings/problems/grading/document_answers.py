@@ -13,10 +13,10 @@ from workings.problems.documents.chains import Statement, find_statements
 from workings.problems.documents.entries import get_symbol
 from workings.problems.documents.examples import Example, split_examples
 from workings.problems.documents.latex import clean_cell, split_rows
-from workings.problems.documents.matrices import MAX_TEXT_CHARS, Rows
+from workings.problems.documents.matrices import MAX_TEXT_CHARS, Rows, parse_matrix
 from workings.problems.documents.sources import read_source
 from workings.problems.documents.sources.base import BREAK, GRID_CLOSE, GRID_OPEN
-from workings.problems.grading.answer_names import StepNames, find_problem_name
+from workings.problems.grading.answer_names import StepNames, find_problem_name, normalize_answer
 from workings.problems.grading.answer_text import FileAnswers, normalize_text
 from workings.problems.grading.marking import SheetProblem
 from workings.problems.numbers import transpose_rows
@@ -24,7 +24,9 @@ from workings.problems.problem_file import format_claim_path, set_nested
 
 _HEADING = re.compile(
     r"\\(?:sub)*(?:section|paragraph)\*?\{(?P<tex>[^\n}]*)\}|^[ \t]*(?:#+[ \t]*(?P<md>[^\n]*)"
-    r"|(?P<plain>(?:\*\*)?(?:problem|exercise|aufgabe|probleme)[ \t_-]*\d+)[^\n=]*"
+    r"|(?:[%/*\[][ \t]*|\\[a-z]+[{ \t]*)*"
+    r"(?P<plain>(?:problem|exercise|question|task|aufgabe|übung|probl[eè]me|exercice|bài|问题|题目|第)"
+    r"[ \t_-]*\d+)[^\n=]*"
     r"|(?P<number>\d{1,3}[.)]))[ \t]*$",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -33,6 +35,12 @@ _OWN_TABLE = re.compile(
     r"\\begin\{tabular\}\{r\|(?:c\|)+\}(?P<body>.*?)\\end\{tabular\}", re.DOTALL
 )
 _OWN_COMMANDS = re.compile(r"\\cline\{[^}]*\}|\\filled(?![A-Za-z])|\\fbox|\\blank(?![A-Za-z])")
+# A step of the sheet as a PDF of it shows it: scores = Q Kᵀ 3 × 3, and its matrix below.
+_OWN_PRINT = re.compile(
+    r"^(?P<name>[^\n=]{1,60}?) *=[^\n]*?\d+ × \d+ *\n\s*(?P<rows>\[\[[^\n]*\]\]) *$", re.MULTILINE
+)
+_ITEM = re.compile(r"\\item(?![A-Za-z])")
+_NUMBER_COMMAND = re.compile(r"\\num\{([^{}]*)\}")
 _COMMENT = re.compile(r"(?<!\\)%[^\n]*")
 
 
@@ -52,15 +60,20 @@ def parse_document(text: str, problems: Sequence[SheetProblem], name: str | None
     """Read the answers of a document; `name` is the problem that its file names."""
     if len(text) > MAX_TEXT_CHARS:
         raise UserError(f"{len(text)} characters of text; at most {MAX_TEXT_CHARS} are allowed")
-    text = normalize_text(text)
+    text = _NUMBER_COMMAND.sub(r"\1", normalize_text(text))
     by_name = {problem.name: problem for problem in problems}
     answers = FileAnswers()
     for problem_name, line, part in _split_problems(text, list(by_name), name):
         problem = by_name[problem_name]
-        claim, errors = _read_claim(part, problem)
+        own = _read_own_tables(part, problem)
+        own = _read_own_prints(part, problem) if own is None else own
+        is_own = own is not None
+        claim, errors = _read_claim(part, problem) if own is None else (own, [])
         answers.errors += [f"{problem_name}: {_shift_line(e, line)}" for e in errors]
         if claim:
-            answers.tables[problem_name] = {"claim": claim}
+            answers.tables[problem_name] = normalize_answer({"claim": claim}, problem)
+        elif is_own:
+            answers.tables[problem_name] = {}
     if not answers.tables and not answers.errors:
         raise UserError(
             "no matrix found: expected names and matrices, such as Q = [[1, 0], [0, 2]]"
@@ -85,6 +98,9 @@ def _split_problems(
         heading = find_problem_name(next(filter(None, match.groups()), ""), names)
         if heading is not None:
             headings.append((heading, match.start(), match.end()))
+    items = list(_ITEM.finditer(text))
+    if not headings and len(items) == len(names) > 1:
+        headings = [(n, i.start(), i.end()) for n, i in zip(names, items, strict=True)]
     if not headings:
         if name is None and len(names) > 1:
             raise UserError("which problem is this? Put a heading such as Problem 1 before it")
@@ -97,9 +113,6 @@ def _split_problems(
 
 def _read_claim(text: str, problem: SheetProblem) -> tuple[dict[str, Any], list[str]]:
     """Return the claimed steps of one problem, and errors with their lines."""
-    own = _read_own_tables(text, problem)
-    if own is not None:
-        return own, []
     source = read_source(_COMMENT.sub("", text).encode("utf-8", "replace"))
     statements = find_statements(source)
     examples = split_examples(source, statements, problem.problem.kind.name)
@@ -107,7 +120,8 @@ def _read_claim(text: str, problem: SheetProblem) -> tuple[dict[str, Any], list[
     claim: dict[str, Any] = {}
     for example in examples:
         for role, rows in _list_prints(example, problem):
-            path = names.find_path(role)
+            # Q_1 may be the Q of problem 1.
+            path = names.find_path(role) or names.find_path(role.rpartition(".")[2])
             if path is not None:
                 set_nested(claim, path, rows)
         for statement in example.bare:  # a name that only the sheet knows
@@ -139,6 +153,16 @@ def _list_errors(
         name = roles.get(id(statement)) or (symbol.text if symbol is not None else "")
         if statement.problem and names.find_path(name) is not None:
             yield f"line {statement.place}: {name}: {statement.problem}"
+
+
+def _read_own_prints(text: str, problem: SheetProblem) -> dict[str, Any] | None:
+    """Return the filled-in boxes of the sheet as a PDF; None if the text is another."""
+    names, claim = StepNames(problem), dict[str, Any]()
+    for match in _OWN_PRINT.finditer(text):
+        path = names.find_path(match["name"])
+        if path is not None:
+            set_nested(claim, path, parse_matrix(match["rows"], match["name"]))
+    return claim or None
 
 
 def _read_own_tables(text: str, problem: SheetProblem) -> dict[str, Any] | None:

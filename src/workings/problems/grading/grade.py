@@ -1,17 +1,22 @@
 """Grade everything that was handed in for a sheet."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from workings.errors import UserError
 from workings.languages import gettext
+from workings.problems.grading.answer_names import transpose_squares
 from workings.problems.grading.hand_ins import Submission, read_hand_ins, read_submission
 from workings.problems.grading.marking import ProblemMark, SheetProblem, mark_problem
 from workings.problems.grading.marks import Grades, StudentMarks
 from workings.problems.grading.policy import POLICY_FILE, Policy, read_policy
 from workings.problems.grading.sheet_reader import read_problems
 from workings.problems.sheets.folder import read_manifest
+
+_MAX_SHARE = 0.6  # of the points, from which an answer is read as it stands
+_MIN_GAIN = 0.3  # of the points, from which another reading counts
 
 
 def grade(sheet: str | Path, answers: str | Path, policy: str | Path | None = None) -> Grades:
@@ -78,6 +83,25 @@ def _read_folders(folder: Path, entries: Any) -> dict[str, str]:
     return folders
 
 
+def _mark_either_way(
+    problem: SheetProblem, answer: Mapping[str, Any], policy: Policy
+) -> ProblemMark:
+    """Mark an answer whose matrices are all square also with rows and columns exchanged.
+
+    A student who writes tokens as columns writes every matrix so; the better reading counts if it
+    is far better. Matrices that are not square tell which it is by their shape.
+    """
+    mark = mark_problem(problem, answer, policy)
+    exchanged = transpose_squares(answer.get("claim"))
+    if exchanged is None or mark.total >= _MAX_SHARE * problem.max_points:
+        return mark
+    other = mark_problem(problem, {"claim": exchanged}, policy)
+    if other.total < mark.total + _MIN_GAIN * problem.max_points:
+        return mark
+    other.notes.append(gettext("read with rows and columns exchanged"))
+    return other
+
+
 def mark_submission(submission: Submission, problem: SheetProblem, policy: Policy) -> ProblemMark:
     """Mark one problem of one student; what cannot be read is noted."""
     answer, error_text = submission.tables.get(problem.name), submission.errors.get(problem.name)
@@ -85,7 +109,7 @@ def mark_submission(submission: Submission, problem: SheetProblem, policy: Polic
     mark = ProblemMark(problem, dict.fromkeys(problem.points, 0.0))
     if answer:
         try:
-            mark = mark_problem(problem, answer, policy)
+            mark = _mark_either_way(problem, answer, policy)
         except UserError as error:
             submission.add_error(problem.name, str(error))
             notes.append(gettext("could not be read: {reason}", reason=error))

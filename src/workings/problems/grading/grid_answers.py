@@ -14,13 +14,15 @@ from typing import Any
 
 from workings.errors import UserError, install_command
 from workings.problems.documents.matrices import Rows
-from workings.problems.grading.answer_names import StepNames, find_problem_name
+from workings.problems.grading.answer_names import StepNames, count_numbers, find_problem_name
 from workings.problems.grading.answer_text import FileAnswers, normalize_text
 from workings.problems.grading.marking import SheetProblem
 from workings.problems.numbers import read_number
 from workings.problems.problem_file import set_nested
 
 _MAX_CELLS = 200_000
+# Where a matrix stands beside the name of its step: rows down and columns to the right.
+_PLACES = ((0, 1), (1, 0), (1, 1), (0, 2), (2, 0), (2, 1))
 _FINDING_FIELDS = ("step", "row", "column", "mistake", "should")
 
 
@@ -28,8 +30,7 @@ def parse_csv(text: str, problems: Sequence[SheetProblem], name: str | None) -> 
     """Read a CSV table separated by commas, semicolons or tabs; `name` is the file's problem."""
     text = normalize_text(text)
     head = text[:4000]
-    separator = max(("\t", ";", ","), key=lambda mark: (head.count(mark) > 0, mark != ","))
-    separator = separator if head.count(separator) else ","
+    separator = next((mark for mark in ("\t", ";", "|") if mark in head), ",")
     rows = [list(row) for row in csv.reader(io.StringIO(text), delimiter=separator)]
     return parse_grid(rows, problems, name)
 
@@ -50,11 +51,18 @@ def read_spreadsheet(
         sheets = [(s.title, [list(r) for r in s.iter_rows(values_only=True)]) for s in workbook]
     except Exception as error:
         raise UserError(f"not a spreadsheet: {type(error).__name__}") from None
+    texts = [(title, [[_format_cell(c) for c in row] for row in rows]) for title, rows in sheets]
+    return parse_worksheets(texts, problems, name)
+
+
+def parse_worksheets(
+    sheets: Iterable[tuple[str, Rows]], problems: Sequence[SheetProblem], name: str | None
+) -> FileAnswers:
+    """Read the worksheets of a file by their titles."""
     names = [problem.name for problem in problems]
     answers = FileAnswers()
     for title, rows in sheets:
-        texts = [[_format_cell(cell) for cell in row] for row in rows]
-        part = parse_grid(texts, problems, find_problem_name(title, names) or name)
+        part = parse_grid(rows, problems, find_problem_name(title, names) or name)
         for problem, table in part.tables.items():
             _merge(answers.tables.setdefault(problem, {}), table)
         answers.errors += [f"worksheet {title}: {error}" for error in part.errors]
@@ -87,11 +95,14 @@ def parse_grid(
     cells = [[cell.strip() for cell in row] for row in rows]
     header = next((k for k, row in enumerate(cells) if _is_header(row)), None)
     reader = _GridReader(problems, name)
-    if header is None:
-        reader.read_blocks(enumerate(cells, start=1))
-    else:
+    if header is not None:
         reader.read_table(cells[header], enumerate(cells[header + 1 :], start=header + 2))
-    return reader.finish()
+        return reader.finish()
+    reader.read_blocks(enumerate(cells, start=1))
+    scattered = _GridReader(problems, name)
+    scattered.read_scattered(cells)
+    both = (reader.finish(), scattered.finish())
+    return max(both, key=lambda answers: count_numbers(answers.tables, problems))
 
 
 def _is_header(row: Sequence[str]) -> bool:
@@ -154,6 +165,22 @@ class _GridReader:
             if cells:
                 self._add_row(cells)
 
+    def read_scattered(self, rows: Sequence[Sequence[str]]) -> None:
+        """Read matrices that stand anywhere near the names of their steps, also side by side."""
+        for i, row in enumerate(rows):
+            for j, label in enumerate(row):
+                if not label or _is_number(label):
+                    continue
+                path = self._find_step(label)
+                if path is None:
+                    if find_problem_name(label, list(self._problems)):
+                        self._set_problem(label, i + 1)
+                    continue
+                assert self._current is not None
+                matrix = _find_matrix(rows, i, j, self._names[self._current].get_shape(path))
+                if matrix:
+                    self._rows.setdefault((self._current, path), matrix)
+
     def _find_step(self, label: str) -> tuple[str, ...] | None:
         label = label.rstrip("=: ")
         return self._names[self._current].find_path(label) if self._current else None
@@ -194,12 +221,32 @@ class _GridReader:
         return answers
 
 
+def _find_matrix(
+    rows: Sequence[Sequence[str]], i: int, j: int, shape: tuple[int, int]
+) -> Rows | None:
+    """Return the matrix of a shape that stands right of or below a cell, the fullest one."""
+    best: Rows | None = None
+    most = 0
+    for down, right in _PLACES:
+        top, left = i + down, j + right
+        block = [list(row[left : left + shape[1]]) for row in rows[top : top + shape[0]]]
+        block = [[cell or "?" for cell in row] + ["?"] * (shape[1] - len(row)) for row in block]
+        cells = [cell for row in block for cell in row]
+        count = sum(cell != "?" for cell in cells)
+        if len(block) == shape[0] and all(map(_is_number, cells)) and count > most:
+            best, most = block, count
+    return best
+
+
 def _remove_remarks(rows: Rows, width: int) -> Rows:
     """Return the rows without row numbers before the cells and words behind them."""
     is_numbered = [row[0] for row in rows] == [str(k + 1) for k in range(len(rows))]
     if is_numbered and all(len(row) > width for row in rows):
         rows = [row[1:] for row in rows]
-    return [row if any(_is_number(cell) for cell in row[width:]) else row[:width] for row in rows]
+    return [
+        row if any(_is_number(cell) and cell != "?" for cell in row[width:]) else row[:width]
+        for row in rows
+    ]
 
 
 def _trim(row: Sequence[str]) -> list[str]:

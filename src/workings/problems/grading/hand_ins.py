@@ -9,33 +9,21 @@ An answer that cannot be read is reported and does not affect the other answers.
 """
 
 import io
-import json
 import re
 import stat
+import tarfile
 import zipfile
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from workings.errors import UserError, did_you_mean
 from workings.io import read_limited
-from workings.problems.grading.answer_names import (
-    find_problem_name,
-    names_unknown_problem,
-    normalize_answer,
-    split_by_problem,
-)
-from workings.problems.grading.answer_text import (
-    FileAnswers,
-    decode_text,
-    normalize_text,
-    parse_answer_toml,
-)
-from workings.problems.grading.document_answers import extract_text, parse_document
-from workings.problems.grading.grid_answers import parse_csv, read_spreadsheet
+from workings.problems.grading.answer_names import find_problem_name, names_unknown_problem
+from workings.problems.grading.file_answers import BINARY, SUFFIXES, parse_file
 from workings.problems.grading.marking import SheetProblem
-from workings.problems.grading.notebook_answers import parse_notebook
 
 MAX_FILE_BYTES = 20_000_000
 _MAX_FILES = 500  # per student
@@ -46,22 +34,11 @@ _MOODLE = re.compile(
     r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<file>.*)"
 )
 _CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<id>\d+)_(?P<submission>\d+)_(?P<file>.+)")
-_SUFFIXES = (
-    *(".toml", ".json", ".ipynb", ".py", ".csv", ".tsv", ".xlsx", ".zip"),
-    *(".tex", ".latex", ".md", ".txt", ".html", ".htm", ".docx", ".pdf"),
-)
-_RENDERED = (".docx", ".pdf", ".html", ".htm")  # documents whose text is taken from them
 _OWN_FILES = ("sheet.html", "sheet.json", "policy.toml")  # handed back with the answers
-_BINARY = {
-    ".doc": "an old Word document",
-    ".odt": "a text document",
-    ".pages": "a Pages document",
-    ".jpg": "a picture",
-    ".jpeg": "a picture",
-    ".png": "a picture",
-    ".heic": "a picture",
-}
-_EXPECTED = "expected .toml, .ipynb, .csv, .xlsx, .docx, .pdf, .tex, .md or .txt"
+_BYPRODUCTS = (".xml", ".log", ".aux", ".out", ".toc", ".synctex", ".css", ".js", ".bak", ".pyc")
+_DATA = (".toml", ".json", ".ipynb", ".csv", ".tsv", ".xlsx", ".xlsm", ".ods")
+_DOCUMENTS = (".tex", ".latex", ".md", ".py")
+_NOTEBOOK_MARK = b"claim_1["  # in a page that a notebook was exported to, which is sheet.html, too
 
 
 @dataclass
@@ -96,7 +73,7 @@ def list_students(folder: Path) -> list[tuple[str, str]]:
 def read_submission(hand_in: "_HandIn", problems: Sequence[SheetProblem]) -> Submission:
     """Read all files of one student."""
     submission = Submission(hand_in.student, hand_in.id)
-    for path, name in hand_in.paths[:_MAX_FILES]:
+    for path, name in sorted(hand_in.paths[:_MAX_FILES], key=lambda entry: _rank(entry[1])):
         try:
             _read_path(path, name, problems, submission)
         except OSError as error:
@@ -111,15 +88,29 @@ def _list_hand_ins(folder: Path) -> list[_HandIn]:
     if not folder.is_dir():
         raise UserError(f"{folder}: expected a folder with one folder or file per student")
     hand_ins: dict[tuple[str, str], _HandIn] = {}
-    for entry in sorted(folder.iterdir()):
-        if _is_ignored(entry.name):
-            continue
+    for entry in _list_entries(folder):
         is_folder = entry.is_dir() and not entry.is_symlink()
         student, student_id, file = _parse_entry(entry, is_folder)
         key = (student, student_id)
         hand_in = hand_ins.setdefault(key, _HandIn(student, student_id))
         hand_in.paths.extend(_list_files(entry) if is_folder else [(entry, file)])
     return [hand_ins[key] for key in sorted(hand_ins)]
+
+
+def _list_entries(folder: Path) -> Iterator[Path]:
+    """Yield the entries of a folder; a folder that is a download stands for its own entries."""
+    for entry in sorted(folder.iterdir()):
+        if _is_ignored(entry.name):
+            continue
+        is_folder = entry.is_dir() and not entry.is_symlink()
+        if is_folder and any(
+            pattern.fullmatch(child.name)
+            for child in entry.iterdir()
+            for pattern in (_MOODLE, _CANVAS)
+        ):
+            yield from _list_entries(entry)
+        else:
+            yield entry
 
 
 def read_hand_ins(folder: Path) -> list[_HandIn]:
@@ -157,7 +148,7 @@ def _is_ignored(name: str) -> bool:
 def _remove_suffixes(name: str) -> str:
     """Return a file's name without its known suffixes: alice for alice.toml.txt."""
     path = PurePosixPath(name)
-    while path.suffix.casefold() in (*_SUFFIXES, *_BINARY) and path.stem:
+    while path.suffix.casefold() in (*SUFFIXES, *BINARY) and path.stem:
         path = PurePosixPath(path.stem)
     return str(path)
 
@@ -165,7 +156,7 @@ def _remove_suffixes(name: str) -> str:
 def _get_suffix(name: str) -> str:
     """Return the suffix that tells the format: .toml for problem-01.toml.txt."""
     suffixes = [suffix.strip().casefold() for suffix in PurePosixPath(name).suffixes]
-    if suffixes and suffixes[-1] == ".txt" and len(suffixes) > 1 and suffixes[-2] in _SUFFIXES:
+    if suffixes and suffixes[-1] == ".txt" and len(suffixes) > 1 and suffixes[-2] in SUFFIXES:
         return suffixes[-2]
     return suffixes[-1] if suffixes else ""
 
@@ -176,43 +167,83 @@ def _read_path(
     if not stat.S_ISREG(path.lstat().st_mode):
         submission.add_error(name, "expected a regular file, not a link or device")
         return
-    if name in _OWN_FILES:
-        return
     with path.open("rb") as file:
         try:
             content = read_limited(file, MAX_FILE_BYTES, name)
         except UserError as error:
             submission.add_error(name, str(error))
             return
-    if _get_suffix(name) == ".zip":
-        for member, data in _read_archive(name, content, submission):
+    members = _unpack(name, content, submission)
+    for member, data in sorted(members, key=lambda entry: _rank(entry[0])):
+        is_own = member in _OWN_FILES and _NOTEBOOK_MARK not in data
+        if not is_own and _get_suffix(member) not in _BYPRODUCTS:
             _read_content(member, data, problems, submission)
-    else:
-        _read_content(name, content, problems, submission)
 
 
-def _read_archive(
-    name: str, content: bytes, submission: Submission, depth: int = 1
+def _rank(name: str) -> int:
+    """Return how surely a file is read: a surer one replaces the steps of others."""
+    suffix = _get_suffix(name)
+    return (suffix in _DOCUMENTS or suffix in _DATA) + (suffix in _DATA)
+
+
+def _unpack(
+    name: str, content: bytes, submission: Submission, depth: int = 0
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of a ZIP archive, and those of an archive in it."""
+    """Yield a file or, of an archive, the files in it; an archive in an archive is read, too."""
+    suffix = _get_suffix(name)
+    if suffix not in (".zip", ".gz", ".tgz", ".tar"):
+        yield name, content
+        return
+    if depth == _MAX_ARCHIVE_DEPTH:
+        return
+    read = _read_zip if suffix == ".zip" else _read_tar
+    try:
+        for member, data in read(name, content):
+            yield from _unpack(member, data, submission, depth + 1)
+    except UserError as error:
+        submission.add_error(name, str(error))
+
+
+def _read_zip(_name: str, content: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a ZIP archive."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = [m for m in archive.infolist() if not m.is_dir()]
             if sum(m.file_size for m in members) > _MAX_ARCHIVED_BYTES:
-                raise UserError(f"larger than {_MAX_ARCHIVED_BYTES // 1_000_000} MB unpacked")
+                raise _make_size_error()
             for member in members[:_MAX_FILES]:
                 parts = PurePosixPath(member.filename).parts
                 if not any(map(_is_ignored, parts)):
                     with archive.open(member) as file:
                         data = file.read(member.file_size)
-                    if _get_suffix(parts[-1]) != ".zip":
-                        yield parts[-1], data
-                    elif depth < _MAX_ARCHIVE_DEPTH:
-                        yield from _read_archive(parts[-1], data, submission, depth + 1)
-    except UserError as error:
-        submission.add_error(name, str(error))
+                    yield parts[-1], data
     except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, ValueError):
-        submission.add_error(name, "not a ZIP archive that can be read")
+        raise UserError("not a ZIP archive that can be read") from None
+
+
+def _read_tar(name: str, content: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a tar archive, compressed or not, or the one that gzip compressed."""
+    try:
+        if content.startswith(b"\x1f\x8b"):
+            content = zlib.decompressobj(31).decompress(content, _MAX_ARCHIVED_BYTES + 1)
+        if len(content) > _MAX_ARCHIVED_BYTES:
+            raise _make_size_error()
+        if _get_suffix(name) == ".gz" and not name.casefold().endswith(".tar.gz"):
+            yield name[: -len(".gz")], content
+            return
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
+            members = [m for m in archive if m.isreg()][:_MAX_FILES]
+            for member in members:
+                parts = PurePosixPath(member.name).parts
+                file = archive.extractfile(member)
+                if file is not None and parts and not any(map(_is_ignored, parts)):
+                    yield parts[-1], file.read()
+    except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError):
+        raise UserError("not a tar archive that can be read") from None
+
+
+def _make_size_error() -> UserError:
+    return UserError(f"larger than {_MAX_ARCHIVED_BYTES // 1_000_000} MB unpacked")
 
 
 def _read_content(
@@ -227,7 +258,7 @@ def _read_content(
         submission.add_error(name, f"the sheet has no such problem: {hint}")
         return
     try:
-        answers = _parse_file(name, content, problems, problem_name)
+        answers = parse_file(name, _get_suffix(name), content, problems, problem_name)
     except UserError as error:
         submission.add_error(place, str(error))
         return
@@ -235,76 +266,18 @@ def _read_content(
         owner = next((n for n in names if text.startswith(f"{n}: ")), None)
         submission.add_error(owner or place, text.removeprefix(f"{owner}: "))
     for key, table in answers.tables.items():
-        if table or key not in submission.tables:
-            submission.tables[key] = {**submission.tables.get(key, {}), **table}
+        _merge(submission.tables.setdefault(key, {}), table)
 
 
-def _parse_file(
-    name: str, content: bytes, problems: Sequence[SheetProblem], problem_name: str | None
-) -> FileAnswers:
-    """Parse a file by its suffix or, if that says nothing, by its content."""
-    suffix = _get_suffix(name)
-    if suffix in _BINARY:
-        raise UserError(f"{_BINARY[suffix]} cannot be read: {_EXPECTED}")
-    if suffix == ".xlsx":
-        return read_spreadsheet(content, problems, problem_name)
-    if suffix in _RENDERED:
-        return parse_document(extract_text(content, name), problems, problem_name)
-    text = decode_text(content)
-    if suffix == ".ipynb" or (text.lstrip().startswith("{") and '"cells"' in text):
-        return parse_notebook(text, problems)
-    if suffix == ".json" or text.lstrip().startswith("{"):
-        return _sort_table(_parse_json(text), [], problems, problem_name)
-    if suffix == ".py":
-        cells = [{"cell_type": "code", "source": text}]
-        return parse_notebook(json.dumps({"cells": cells}), problems)
-    if suffix in (".csv", ".tsv"):
-        return parse_csv(text, problems, problem_name)
-    if suffix == ".toml":
-        return _parse_toml(text, problems, problem_name)
-    if suffix in (".tex", ".latex", ".md"):
-        return parse_document(text, problems, problem_name)
-    try:
-        answers = _parse_toml(text, problems, problem_name)
-    except UserError:
-        answers = FileAnswers()
-    if any(answers.tables.values()) and not answers.errors:
-        return answers
-    return parse_document(text, problems, problem_name)
+def _merge(table: dict[str, Any], other: Mapping[str, Any]) -> None:
+    """Add the entries of another file; a matrix that is left blank there replaces none."""
+    for key, value in other.items():
+        if isinstance(value, Mapping) and isinstance(table.get(key), dict):
+            _merge(table[key], value)
+        elif key not in table or not _is_blank(value):
+            table[key] = value
 
 
-def _parse_toml(
-    text: str, problems: Sequence[SheetProblem], problem_name: str | None
-) -> FileAnswers:
-    table, errors = parse_answer_toml(normalize_text(text))
-    if not table:
-        raise UserError("; ".join(errors) or "the file is empty")
-    return _sort_table(table, errors, problems, problem_name)
-
-
-def _parse_json(text: str) -> dict[str, Any]:
-    try:
-        table = json.loads(normalize_text(text))
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"not JSON: {error!s:.80}") from None
-    if not isinstance(table, dict):
-        raise UserError("expected a JSON object with the problems or steps by name")
-    return table
-
-
-def _sort_table(
-    table: dict[str, Any],
-    errors: list[str],
-    problems: Sequence[SheetProblem],
-    problem_name: str | None,
-) -> FileAnswers:
-    """Return the answers of a table by problem: one for each, or those of a file's problem."""
-    names = [problem.name for problem in problems]
-    if problem_name is None or any(find_problem_name(key, names) for key in table):
-        tables, unknown = split_by_problem(table, problems)
-        return FileAnswers(tables, errors + unknown)
-    problem = problems[names.index(problem_name)]
-    return FileAnswers(
-        {problem_name: normalize_answer(table, problem)},
-        [f"{problem_name}: {error}" for error in errors],
-    )
+def _is_blank(value: Any) -> bool:
+    cells = value if isinstance(value, list) else [value]
+    return all(_is_blank(c) if isinstance(c, list) else c == "?" for c in cells)

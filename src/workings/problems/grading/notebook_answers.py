@@ -1,32 +1,30 @@
 """Read the answers in the sheet's own notebook; its code is parsed and never executed.
 
 Assignments to `claim_1["Q"]` and to `step, row, column, mistake` are read if their values are
-written out: lists of numbers and strings, `np.array(…)`, `float("-inf")`, `1/2`, or a name that was
-assigned such a value before.
+written out: lists of numbers and strings, `np.array(…)`, `float("-inf")`, `1/2`, arithmetic on such
+values, or a name that was assigned one before. What stands in Markdown cells is read as a document.
 """
 
 import ast
+import copy
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from workings.errors import UserError, truncate
 from workings.plain_text import to_one_line
 from workings.problems.grading.answer_names import normalize_answer
 from workings.problems.grading.answer_text import FileAnswers, normalize_text, quote_cells
+from workings.problems.grading.document_answers import parse_document
 from workings.problems.grading.marking import SheetProblem
+from workings.problems.grading.written_values import ComputedValueError, Evaluator
 from workings.problems.problem_file import set_nested
 
 _CLAIM = re.compile(r"claim_(\d{1,3})")
 _ASSIGNMENT = re.compile(r"^(claim_\d{1,3}(?:\[[^\]\n]+\])*)\s*=\s*", re.MULTILINE)
-_MAX_DEPTH = 60
-_ARRAY_FUNCTIONS = ("array", "asarray", "tensor", "list", "Matrix")
 _FINDING_NAMES = ("step", "row", "column", "mistake", "should")
-
-
-class _ComputedValueError(ValueError):
-    """A value that would have to be computed."""
 
 
 def parse_notebook(text: str, problems: Sequence[SheetProblem]) -> FileAnswers:
@@ -34,7 +32,8 @@ def parse_notebook(text: str, problems: Sequence[SheetProblem]) -> FileAnswers:
     try:
         notebook = json.loads(text)
         cells = notebook.get("cells") or notebook["worksheets"][0]["cells"]
-        sources = [_get_source(cell) for cell in cells]
+        sources = [_get_source(cell, "code") for cell in cells]
+        notes = "\n\n".join(_get_source(cell, "markdown") or "" for cell in cells)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise UserError("not a Jupyter notebook: it does not parse as JSON with cells") from None
     reader = _CellReader(len(problems))
@@ -48,11 +47,14 @@ def parse_notebook(text: str, problems: Sequence[SheetProblem]) -> FileAnswers:
             table = normalize_answer({problem.answer_table: content[number]}, problem)
             if table:
                 answers.tables[problem.name] = table
+    with suppress(UserError):  # most notebooks have no matrices in their text
+        noted = parse_document(notes, problems, None)
+        answers.tables = {**noted.tables, **answers.tables}
     return answers
 
 
-def _get_source(cell: Any) -> str | None:
-    if cell.get("cell_type") != "code":
+def _get_source(cell: Any, cell_type: str) -> str | None:
+    if cell.get("cell_type") != cell_type:
         return None
     source = cell.get("source", cell.get("input", ""))
     return source if isinstance(source, str) else "".join(source)
@@ -81,118 +83,105 @@ class _CellReader:
                 self.errors.append(f"cell {number}, line {line}: not Python: {reason}")
                 continue
             for statement in tree.body:
-                if isinstance(statement, ast.Assign):
-                    self._read_assignment(number, first_line, statement, part)
+                self._read_statement(
+                    f"cell {number}, line {first_line - 1 + statement.lineno}: ",
+                    statement,
+                    Evaluator(self._names, part),
+                )
 
-    def _read_assignment(
-        self, number: int, first_line: int, statement: ast.Assign, source: str
-    ) -> None:
-        target = statement.targets[0]
+    def _read_statement(self, place: str, statement: ast.stmt, evaluator: Evaluator) -> None:
+        assignment = _get_assignment(statement)
+        if assignment is None:
+            return
+        target, value = assignment
         try:
             if isinstance(target, ast.Tuple):
-                self._read_finding(target, statement.value, source)
+                self._read_finding(target, value, evaluator)
                 return
             name, path = _get_target(target)
-        except _ComputedValueError:
+        except ComputedValueError:
             return
         given = re.fullmatch(r"given_(\d{1,3})", name)
         if given is not None:
             self._current = int(given[1])
         claim = _CLAIM.fullmatch(name)
         try:
-            value = self._evaluate(statement.value, source)
-        except _ComputedValueError as error:
+            self._assign(name, path, evaluator.evaluate(value))
+        except ComputedValueError as error:
             if claim is not None:
-                line = first_line + statement.lineno - 1
+                where = truncate(to_one_line(ast.unparse(target)), 50)
                 self.errors.append(
-                    f"cell {number}, line {line}: {truncate(to_one_line(ast.unparse(target)), 50)}:"
-                    f" {error}: write out the numbers (the notebook is not run)"
+                    f"{place}{where}: {error}: write out the numbers (the notebook is not run)"
                 )
-            return
+        except (TypeError, AttributeError, IndexError, KeyError):
+            if claim is not None:
+                self.errors.append(f"{place}{name}: used as a table and as a value")
+
+    def _assign(self, name: str, path: tuple[str | int, ...], value: Any) -> None:
+        """Set a name, an entry of a claim or a cell of a matrix."""
+        value = copy.deepcopy(value)
+        claim = _CLAIM.fullmatch(name)
         if claim is None:
             if not path:
                 self._names[name] = value
+            else:
+                _set_cell(self._names[name], path, value)
             return
         self._current = int(claim[1])
+        table = self._names[name] = self.claims.setdefault(self._current, {})
+        keys = [key for key in path if isinstance(key, str)]
         if not path:
             if isinstance(value, dict):
-                self.claims.setdefault(self._current, {}).update(value)
-            return
-        try:
-            set_nested(self.claims.setdefault(self._current, {}), path, value)
-        except (TypeError, AttributeError):
-            self.errors.append(f"cell {number}: {name}: used as a table and as a value")
+                table.update(value)
+        elif len(keys) == len(path):
+            set_nested(table, keys, value)
+        else:
+            _set_cell(table, path, value)
 
-    def _read_finding(self, target: ast.Tuple, value: ast.expr, source: str) -> None:
+    def _read_finding(self, target: ast.Tuple, value: ast.expr, evaluator: Evaluator) -> None:
         names = [element.id for element in target.elts if isinstance(element, ast.Name)]
-        values = self._evaluate(value, source)
+        values = evaluator.evaluate(value)
         if not set(names) <= set(_FINDING_NAMES) or len(values) != len(names):
             return
         finding = {k: v for k, v in zip(names, values, strict=True) if v != "?"}
         if finding:
             self.findings[self._current] = finding
 
-    def _evaluate(self, node: ast.expr, source: str, depth: int = 0) -> Any:
-        """Return a value that is written out; numbers keep the text they are written with."""
-        if depth > _MAX_DEPTH:
-            raise _ComputedValueError("too deeply nested")
-        if isinstance(node, ast.Constant):
-            if isinstance(node.value, float):
-                return ast.get_source_segment(source, node) or repr(node.value)
-            if node.value is None:
-                return "?"
-            if isinstance(node.value, str | int) and not isinstance(node.value, bool):
-                return node.value
-            raise _ComputedValueError("not a number")
-        if isinstance(node, ast.List | ast.Tuple):
-            return [self._evaluate(element, source, depth + 1) for element in node.elts]
-        if isinstance(node, ast.Dict):
-            keys = [self._evaluate(k, source, depth + 1) for k in node.keys if k is not None]
-            values = [self._evaluate(v, source, depth + 1) for v in node.values]
-            return {str(k): v for k, v in zip(keys, values, strict=False)}
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-            sign = "-" if isinstance(node.op, ast.USub) else ""
-            return _negate(self._evaluate(node.operand, source, depth + 1), sign)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            parts = [self._evaluate(n, source, depth + 1) for n in (node.left, node.right)]
-            if all(re.fullmatch(r"-?\d{1,9}", str(part)) for part in parts):
-                return f"{parts[0]}/{parts[1]}"
-        if isinstance(node, ast.Name) and node.id in self._names:
-            return self._names[node.id]
-        if isinstance(node, ast.Name | ast.Attribute):
-            name = node.id if isinstance(node, ast.Name) else node.attr
-            if name.lower() in ("inf", "infty", "infinity"):
-                return "inf"
-        if isinstance(node, ast.Call) and node.args:
-            return self._evaluate_call(node, source, depth)
-        raise _ComputedValueError(f"{truncate(to_one_line(ast.unparse(node)), 40)!r} is computed")
 
-    def _evaluate_call(self, node: ast.Call, source: str, depth: int) -> Any:
-        function = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        function = node.func.id if isinstance(node.func, ast.Name) else function
-        if function in (*_ARRAY_FUNCTIONS, "float", "str"):
-            return self._evaluate(node.args[0], source, depth + 1)
-        raise _ComputedValueError(f"{truncate(to_one_line(ast.unparse(node)), 40)!r} is computed")
+def _get_assignment(statement: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
+    """Return target and value of `x = …`, `x: list = …` or `x.update(…)`."""
+    if isinstance(statement, ast.Assign):
+        return statement.targets[0], statement.value
+    if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        return statement.target, statement.value
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or getattr(call.func, "attr", "") != "update":
+        return None
+    assert isinstance(call.func, ast.Attribute)
+    table = ast.Call(ast.Name("dict"), [], call.keywords)
+    return call.func.value, call.args[0] if call.args else table
 
 
-def _negate(value: Any, sign: str) -> Any:
-    if isinstance(value, int):
-        return -value if sign else value
-    if isinstance(value, str):
-        return f"{sign}{value}"
-    raise _ComputedValueError("a sign before a list")
+def _set_cell(matrix: Any, path: Sequence[str | int], value: Any) -> None:
+    """Set a cell or row: claim["Q"][0][1] = 2."""
+    *indices, last = path
+    for index in indices:
+        matrix = matrix[index]
+    matrix[last] = value
 
 
-def _get_target(node: ast.expr) -> tuple[str, tuple[str, ...]]:
-    """Return the name and the keys of an assignment: claim_1["head"]["1"]["scores"]."""
-    path: list[str] = []
+def _get_target(node: ast.expr) -> tuple[str, tuple[str | int, ...]]:
+    """Return the name and the keys of an assignment: claim_1["head"]["1"]["scores"], Z[0, 1]."""
+    path: list[str | int] = []
     while isinstance(node, ast.Subscript):
-        if not isinstance(node.slice, ast.Constant):
-            raise _ComputedValueError("a key that is computed")
-        path.append(str(node.slice.value))
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        keys = [part.value for part in parts if isinstance(part, ast.Constant)]
+        if len(keys) < len(parts) or not all(isinstance(key, str | int) for key in keys):
+            raise ComputedValueError("a key that is computed")
+        path += [key if isinstance(key, int) else str(key) for key in reversed(keys)]
         node = node.value
     if not isinstance(node, ast.Name):
-        raise _ComputedValueError("not a name")
+        raise ComputedValueError("not a name")
     return node.id, tuple(reversed(path))
 
 

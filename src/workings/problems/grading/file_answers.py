@@ -1,0 +1,229 @@
+"""Read one file that a student handed in: its format by its content, then by its name.
+
+Students write TOML with decimal commas, a table in a text file, a list under `.json`. A file that
+cannot be read completely in its own format is read in others, and the reading with the most numbers
+that fit the sheet counts.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from workings.errors import UserError
+from workings.problems.grading.answer_names import (
+    count_numbers,
+    find_problem_name,
+    normalize_answer,
+    split_by_problem,
+)
+from workings.problems.grading.answer_text import (
+    FileAnswers,
+    decode_text,
+    normalize_text,
+    parse_answer_toml,
+)
+from workings.problems.grading.document_answers import extract_text, parse_document
+from workings.problems.grading.grid_answers import parse_csv, read_spreadsheet
+from workings.problems.grading.marking import SheetProblem
+from workings.problems.grading.notebook_answers import parse_notebook
+from workings.problems.grading.open_documents import (
+    SPREADSHEET_TYPE,
+    read_open_document_type,
+    read_open_spreadsheet,
+    read_open_text,
+    strip_rich_text,
+)
+
+SUFFIXES = (
+    *(".toml", ".json", ".ipynb", ".py", ".csv", ".tsv", ".xlsx", ".xlsm", ".ods", ".zip"),
+    *(".tex", ".latex", ".md", ".txt", ".html", ".htm", ".docx", ".odt", ".rtf", ".pdf"),
+    *(".tar", ".gz", ".tgz", ".yaml", ".yml"),
+)
+BINARY = {
+    ".doc": "an old Word document",
+    ".xls": "an old spreadsheet",
+    ".pages": "a Pages document",
+    ".numbers": "a Numbers spreadsheet",
+    ".jpg": "a picture",
+    ".jpeg": "a picture",
+    ".png": "a picture",
+    ".heic": "a picture",
+    ".webp": "a picture",
+    ".gif": "a picture",
+    ".tif": "a picture",
+    ".tiff": "a picture",
+    ".rar": "an RAR archive",
+    ".7z": "a 7z archive",
+}
+EXPECTED = "expected .toml, .ipynb, .csv, .xlsx, .docx, .pdf, .tex, .md or .txt"
+_BETTER = 1.25  # another reading counts if it has so many times as many numbers
+_MAX_LITERAL_CHARS = 500_000
+_YAML_MATRIX = re.compile(
+    r"^[ \t]*(?P<name>[\w.^\-]+):[ \t]*\n(?P<rows>(?:[ \t]*-[ \t]*\[[^\[\]\n]*\][ \t]*(?:\n|\Z))+)",
+    re.MULTILINE,
+)
+_YAML_ROW = re.compile(r"-[ \t]*(\[[^\[\]\n]*\])")
+_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
+_ROUND_LIST = re.compile(r"\((?=[\s(]*[-+?\d.\"'∞])|(?<=[\d?\"'∞),\sf])\)")
+Reading = Callable[[], FileAnswers]
+
+
+def parse_file(
+    name: str, suffix: str, content: bytes, problems: Sequence[SheetProblem], problem: str | None
+) -> FileAnswers:
+    """Return the answers of a file; `suffix` tells its format, `problem` is the one it names."""
+    if content.startswith(b"PK\x03\x04"):
+        return _parse_office(name, content, problems, problem)
+    if suffix in BINARY:
+        raise UserError(f"{BINARY[suffix]} cannot be read: {EXPECTED}")
+    if suffix == ".pdf" or content.startswith(b"%PDF"):
+        return parse_document(extract_text(content, name), problems, problem)
+    if suffix in (".xlsx", ".xlsm"):
+        return read_spreadsheet(content, problems, problem)
+    if suffix == ".docx":
+        return parse_document(extract_text(content, name), problems, problem)
+    text = decode_text(content)
+    if suffix == ".rtf" or text.startswith("{\\rtf"):
+        text, suffix = strip_rich_text(text), ".txt"
+    if suffix in (".html", ".htm"):
+        rendered = extract_text(text.encode(), name)
+        text, suffix = rendered, ".py" if "claim_1[" in rendered else ".txt"
+    return _read_best(list(_list_readings(text, suffix, problems, problem)), problems)
+
+
+def _parse_office(
+    name: str, content: bytes, problems: Sequence[SheetProblem], problem: str | None
+) -> FileAnswers:
+    """Read a ZIP archive that is a document or a spreadsheet, whatever its name."""
+    kind = read_open_document_type(content)
+    if kind == SPREADSHEET_TYPE:
+        return read_open_spreadsheet(content, problems, problem)
+    if kind is not None:
+        return parse_document(read_open_text(content), problems, problem)
+    if b"xl/workbook.xml" in content:
+        return read_spreadsheet(content, problems, problem)
+    return parse_document(extract_text(content, name), problems, problem)
+
+
+def _list_readings(
+    text: str, suffix: str, problems: Sequence[SheetProblem], problem: str | None
+) -> list[Reading]:
+    """Return the ways to read a text, the likeliest first."""
+    plain = normalize_text(text)
+    toml = partial(_parse_toml, plain, problems, problem)
+    decimal = partial(_parse_toml, _use_decimal_points(plain), problems, problem)
+    document = partial(parse_document, _join_yaml_rows(text), problems, problem)
+    grid = partial(parse_csv, text, problems, problem)
+    start = text.lstrip()[:1]
+    if suffix == ".ipynb" or (start == "{" and '"cells"' in text):
+        return [partial(parse_notebook, text, problems)]
+    if suffix == ".json" or start == "{":
+        return [partial(_parse_json, plain, problems, problem), document]
+    if suffix == ".py":
+        cells = json.dumps({"cells": [{"cell_type": "code", "source": text}]})
+        return [partial(parse_notebook, cells, problems), document, toml]
+    if suffix in (".csv", ".tsv"):
+        return [grid, document]
+    if suffix == ".toml":
+        return [toml, decimal, document, grid]
+    if suffix in (".tex", ".latex", ".md"):
+        return [document, toml]
+    is_toml = "=" in text and re.search(r"^\s*\[[^\[\]\d]", plain, re.MULTILINE)
+    return [toml, document, grid, decimal] if is_toml else [document, toml, grid, decimal]
+
+
+def _read_best(readings: Sequence[Reading], problems: Sequence[SheetProblem]) -> FileAnswers:
+    """Return the first complete reading, or else the one with the most numbers.
+
+    If no reading has any, the first one tells why.
+    """
+    best: FileAnswers | None = None
+    most, first_error = 0, None
+    for index, read in enumerate(readings):
+        try:
+            answers = read()
+        except UserError as error:
+            first_error = error if index == 0 else first_error
+            continue
+        count, is_complete = count_numbers(answers.tables, problems)
+        if best is None or count > _BETTER * most:
+            best, most = answers, count
+        if best is answers and is_complete and not answers.errors:
+            return answers
+    if first_error is not None and (best is None or not most):
+        raise first_error
+    assert best is not None, "a reading that fails has an error"
+    return best
+
+
+def _use_decimal_points(text: str) -> str:
+    """Return TOML with points for decimal commas, and brackets for lists in parentheses."""
+    text = _ROUND_LIST.sub(lambda match: "[" if match[0] == "(" else "]", text)
+    return _DECIMAL_COMMA.sub(".", text).replace(";", ",")
+
+
+def _join_yaml_rows(text: str) -> str:
+    """Return a text with matrices whose rows are items of a YAML list as lists of lists."""
+
+    def join(match: re.Match[str]) -> str:
+        rows = _YAML_ROW.findall(match["rows"])
+        return f"{match['name']} = [{', '.join(rows)}]" + "\n" * match["rows"].count("\n")
+
+    return _YAML_MATRIX.sub(join, text)
+
+
+def _parse_toml(
+    text: str, problems: Sequence[SheetProblem], problem_name: str | None
+) -> FileAnswers:
+    table, errors = parse_answer_toml(text)
+    if not table:
+        raise UserError("; ".join(errors) or "the file is empty")
+    return _sort_table(table, errors, problems, problem_name)
+
+
+def _parse_json(
+    text: str, problems: Sequence[SheetProblem], problem_name: str | None
+) -> FileAnswers:
+    """Read an object by problem, a list of them, or a dictionary as Python prints it."""
+    try:
+        table = json.loads(text, parse_float=str)
+    except (ValueError, RecursionError) as error:
+        table = _parse_literal(text)
+        if table is None:
+            raise UserError(f"not JSON: {error!s:.80}") from None
+    if isinstance(table, list) and all(isinstance(entry, dict) for entry in table):
+        table = {str(entry.pop("problem", k)): entry for k, entry in enumerate(table, start=1)}
+    if not isinstance(table, dict):
+        raise UserError("expected a JSON object with the problems or steps by name")
+    return _sort_table(table, [], problems, problem_name)
+
+
+def _parse_literal(text: str) -> Any:
+    """Return a literal of Python; None if the text is none."""
+    if len(text) > _MAX_LITERAL_CHARS:
+        return None
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        return None
+
+
+def _sort_table(
+    table: dict[str, Any],
+    errors: list[str],
+    problems: Sequence[SheetProblem],
+    problem_name: str | None,
+) -> FileAnswers:
+    """Return the answers of a table by problem: one for each, or those of a file's problem."""
+    names = [problem.name for problem in problems]
+    if problem_name is None or any(find_problem_name(key, names) for key in table):
+        tables, unknown = split_by_problem(table, problems)
+        return FileAnswers(tables, errors + unknown)
+    problem = problems[names.index(problem_name)]
+    return FileAnswers(
+        {problem_name: normalize_answer(table, problem)},
+        [f"{problem_name}: {error}" for error in errors],
+    )
