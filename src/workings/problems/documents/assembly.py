@@ -19,7 +19,13 @@ from workings.problems.documents.formulas import (
     parse_product,
 )
 from workings.problems.documents.matrices import Rows
-from workings.problems.documents.words import find_vectors, says_causal, says_unscaled
+from workings.problems.documents.words import (
+    find_root_division,
+    find_vectors,
+    hides_later_tokens,
+    says_causal,
+    says_unscaled,
+)
 from workings.problems.numbers import read_number, transpose_rows
 from workings.problems.problem import Problem
 from workings.problems.reprints import count_differences, is_reprint
@@ -193,8 +199,11 @@ def _drop_repeats(pieces: list[Entry], num_tokens: int | None) -> list[Entry]:
 class AttentionAssembler:
     """Makes the table of an attention problem; `text` is that of the sections of its example."""
 
-    def __init__(self, example: Example, text: str, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, example: Example, text: str, settings: Mapping[str, Any], stated: str = ""
+    ) -> None:
         self._example, self._text, self._settings = example, text, settings
+        self._stated = stated  # from its first number to its first weights
         assert example.names is not None
         self._names: AttentionNames = example.names
         first = Prints(example)
@@ -467,10 +476,14 @@ class AttentionAssembler:
             e.role == "scores" and e.evidence == "formula" for e in self._example.entries
         )
         unscaled_formula = any(_is_softmax_of_scores(f, is_defined) for f in formulas)
+        root = find_root_division(self._stated)
         if "scale" not in table:
             if divisors and all(divisor == divisors[0] for divisor in divisors):
                 self._declare_divisor(table, divisors[0], k_width)
-            elif (says_unscaled(text) and not divisors) or (
+            elif root and not divisors and not says_unscaled(text):
+                number = float(root) if root.isdigit() else None
+                self._declare_divisor(table, Divisor(True, number is None, number), k_width)
+            elif (says_unscaled(text) and not divisors and not root) or (
                 unscaled_formula
                 and not divisors
                 and not any("scaled" in c for c in claims)
@@ -501,6 +514,8 @@ class AttentionAssembler:
                 table["mask"] = to_binary_mask(mask, self._columns)
             elif visible := self._find_shown_mask(claims):
                 table["mask"] = visible
+            elif hides_later_tokens(self._stated):
+                table["mask"] = "causal"
         result.has_plain_softmax = any(_is_softmax_of_scores(f, True) for f in formulas)
         by_formula = {e.role for e in self._example.entries if e.evidence == "formula"}
         result.lettered = {e.role for e in self._example.entries} - by_formula

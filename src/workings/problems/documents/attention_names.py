@@ -21,6 +21,7 @@ from workings.problems.documents.entries import (
 )
 from workings.problems.documents.formulas import (
     ATTENTION_ROLES,
+    D_K_NAMES,
     NORMALIZERS,
     PROJECTIONS,
     infer_step,
@@ -32,8 +33,8 @@ from workings.problems.documents.formulas import (
 )
 from workings.problems.documents.matrices import Rows
 from workings.problems.documents.sources import Grid
-from workings.problems.documents.words import find_caption_role, find_head
-from workings.problems.numbers import transpose_rows
+from workings.problems.documents.words import find_adjective, find_caption_role, find_head
+from workings.problems.numbers import read_number, transpose_rows
 
 PER_HEAD = frozenset({"scores", "scaled", "masked", "exponentials", "sums", "weights", "mixed"})
 _CERTAIN = frozenset({"Q", "K", "V", "W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O"})
@@ -113,7 +114,8 @@ class AttentionNames:
         """Return True if a formula may decide what a name is."""
         role = ATTENTION_ROLES.get(name.lower())
         is_certain = name in _CERTAIN_WORDS and name != "scores"  # scores = Q @ K.T / sqrt(d)
-        return role not in _CERTAIN and not is_certain and role != "X"
+        is_width = name.lower() in D_K_NAMES
+        return role not in _CERTAIN and not is_certain and role != "X" and not is_width
 
     def _learn_uses(self, statements: Sequence[Statement]) -> None:
         """Learn letters without a formula of their own: H in Q = H W_Q, P in softmax(P)."""
@@ -197,6 +199,8 @@ class AttentionNames:
 
     def _infer_element(self, element: Element, roles: dict[str, str]) -> str | None:
         functions = {token.text.lower() for token in element if token.kind == "func"}
+        if (projection := _find_projection(element)) is not None:
+            return projection
         is_single = len([t for t in element if t.kind in ("sym", "func", "num")]) < 2
         if is_single and not functions & NORMALIZERS:
             return None
@@ -243,6 +247,9 @@ class AttentionNames:
         entries += self._read_factors(role, statement)
         entry = self._make_entry(role, evidence, statement)
         if is_number and entry.column is None and role != "sums" and role[:2] not in ("W_", "b_"):
+            if role == "scores" and self._is_wrong_dot_product(statement):
+                why = "it is not the product of its vectors, and nothing says which score it is"
+                entries.append(replace(entry, rows=None, problem=why))
             return entries
         entries.append(entry)
         entries += [replace(entry, rows=rows, is_factor=True) for rows in statement.reprints]
@@ -260,6 +267,8 @@ class AttentionNames:
         if role in PROJECTIONS and any("context" in p for p in products):
             names = ("context", names[1])  # K = C W_K
         part, row, column = self._find_index(role, statement)
+        if role == "scores" and column is None and is_scalar(statement.value):
+            return  # a dot product of two vectors that nothing numbers
         if role == "scores" and column is not None:
             for name, rows, index in zip("QK", product, (row, column), strict=True):
                 if rows and is_vector(rows):
@@ -301,6 +310,8 @@ class AttentionNames:
         if usual in _CERTAIN or name in _CERTAIN_WORDS:
             return str(usual), "letter"
         step = self._infer(statement, self.get_roles(index))
+        if step == "scores" and not name and (role := find_adjective(statement.label)):
+            return role, "caption"
         if step is not None:
             return step, "formula"
         if name and name in self._history:
@@ -350,6 +361,21 @@ class AttentionNames:
         """Return True for α_12 = [q_1] · [k_2] = 9."""
         product = self._find_product(statement)
         return product is not None and all(rows and is_vector(rows) for rows in product)
+
+    def _is_wrong_dot_product(self, statement: Statement) -> bool:
+        """Return True if a number differs from the product of the two vectors before it."""
+        product, value = self._find_product(statement), statement.value
+        if product is None or value is None or not all(is_vector(rows) for rows in product):
+            return False
+        numbers = [[read_number(cell, "") for cell in to_row(rows)] for rows in (*product, value)]
+        if len(numbers[0]) != len(numbers[1]) or any(n is None for row in numbers for n in row):
+            return False
+        first, second, (claimed,) = ([n.value for n in row if n] for row in numbers)
+        unit = 10.0 ** -(numbers[2][0].places or 0) if numbers[2][0] else 0.0
+        width = sum(map(abs, first)) + sum(map(abs, second))  # of the rounded factors
+        exact = sum(a * b for a, b in zip(first, second, strict=True))
+        is_whole = all(n is not None and n.is_integer for row in numbers for n in row)
+        return abs(exact - claimed) > (1e-9 if is_whole else unit + 0.01 * width)
 
     def _adapt(self, role: str) -> str:
         """Return mixed for an output without an output projection."""
@@ -483,6 +509,16 @@ class AttentionNames:
     def _read(self, token: Token) -> list[list[str]] | None:
         literal = read_literal((token,), self._grids)
         return None if literal is None else literal[0]
+
+
+def _find_projection(element: Element) -> str | None:
+    """Return Q for a printed matrix times a symbol: [1, 2] · W_Q."""
+    pair = [token for token in element if token.text not in ("×", "·", "*", "@")]
+    symbols = [token.symbol for token in pair if token.kind == "sym" and token.symbol is not None]
+    if len(pair) != 2 or len(symbols) != 1 or not any(token.kind == "grid" for token in pair):
+        return None
+    role = ATTENTION_ROLES.get(normalize_name(symbols[0].name).lower(), "")
+    return role.removeprefix("W_") if role in ("W_Q", "W_K", "W_V") else None
 
 
 def _list_uses(formula: list[str]) -> Iterator[tuple[str, str]]:

@@ -50,6 +50,9 @@ FUNCTIONS = frozenset(
         "ones",
     ]
 )
+_FUNCTIONS_AND_WORDS = frozenset(
+    {"attention", "mean", "max", "cat", "where", "ones", "sin", "cos", "std", "var", "ln"}
+)
 ROLE_WORDS = frozenset(
     [
         "scores",
@@ -279,9 +282,8 @@ def _classify(piece: str, following: str) -> list[Token]:
         return [Token("num", "inf")]
     if bare in FUNCTIONS and _PROSE_AFTER.match(following):
         return [Token("word", piece)]  # Softmax-Funktion, the softmax of
-    if bare in FUNCTIONS and not (
-        bare in ("attention", "mean", "max") and not following.lstrip().startswith("(")
-    ):
+    is_call = following.lstrip().startswith("(")
+    if bare in FUNCTIONS and (is_call or bare not in _FUNCTIONS_AND_WORDS):
         return [Token("func", piece, parse_symbol(piece))]
     letters = _ACCENT.sub("", base)
     if len(letters) == 1 or _LETTER_NUMBER.fullmatch(base) or _WEIGHT.fullmatch(letters):
@@ -422,6 +424,8 @@ class _RunScanner:
                 self._tokens.append(Token("rel", ":") if is_label else token)
                 self._depth += (token.kind == "open") - (token.kind == "close")
                 self._depth = max(self._depth, 0)
+            elif token.kind == "break" and self._tokens and _leads_to_value(tokens, k):
+                self._tokens.append(Token("rel", "="))
             elif token.kind == "break":
                 if not self._depth or k + 1 == len(tokens):
                     self._end(number, place)
@@ -451,6 +455,12 @@ class _RunScanner:
 
 def _is_last(tokens: list[Token], k: int) -> bool:
     return all(token.kind == "break" for token in tokens[k + 1 :])
+
+
+def _leads_to_value(tokens: list[Token], k: int) -> bool:
+    """Return True for an arrow right before a matrix: softmax → [0.3, 0.7]."""
+    is_arrow = tokens[k].text not in ("\v", "|", "│", "¦", "•")
+    return is_arrow and k + 1 < len(tokens) and tokens[k + 1].kind == "grid"
 
 
 def _is_value_next(tokens: list[Token], k: int) -> bool:
@@ -483,6 +493,7 @@ def find_statements(source: Source) -> list[Statement]:
                 continue
             statement = Statement(elements, run.caption, run.line, run.place, sections[run.line])
             _read_value(statement, source)
+            _drop_divisor(statement)
             if not statement.label and _is_bare(statement):
                 statement.label = _find_label(source, run.line)
                 _take_name(statement, source.lines)
@@ -593,10 +604,18 @@ def _split_statements(tokens: list[Token]) -> Iterator[list[Token]]:
             )
             and any(token.kind == "sym" for token in tokens[start:first])
             and not (between[0].kind == "num" and len(between) < 2)
+            and not _is_projected(tokens[start:first], between[1])
         ):
             yield tokens[start : first + 2]
             start = first + 2
     yield tokens[start:]
+
+
+def _is_projected(left: Sequence[Token], factor: Token) -> bool:
+    """Return True for O = [matrix] W_O = …, a product and not two statements."""
+    names = [token.symbol.name for token in left if token.symbol is not None]
+    is_output = bool(names) and not names[-1].startswith(("W", "X"))
+    return is_output and factor.symbol is not None and factor.symbol.name in ("W_O", "W_o")
 
 
 def _split_at_relations(tokens: list[Token]) -> Iterator[list[Token]]:
@@ -657,6 +676,22 @@ def read_literal(element: Element, grids: Sequence[Grid]) -> tuple[Rows | None, 
         if value is not None and is_number(f"{value:.12g}"):
             return [[f"{value:.12g}"]], "", -1
     return None
+
+
+def _drop_divisor(statement: Statement) -> None:
+    """Drop √d_k = √2 before a matrix: "Divide by √2:" names it, and not the root."""
+    if statement.value_grid < 0 or statement.value is None or len(statement.value) < 2:
+        return
+    kept = [element for element in statement.elements if not _is_root(element)]
+    if len(kept) < len(statement.elements) and len(kept) == 1:
+        statement.elements = kept
+
+
+def _is_root(element: Element) -> bool:
+    return bool(element) and all(
+        token.kind in ("num", "open", "close") or token.text in ("√", "d", "d_k", "dk", "/")
+        for token in element
+    )
 
 
 def _is_bare(statement: Statement) -> bool:

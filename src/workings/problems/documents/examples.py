@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from workings.problems.documents.attention_names import AttentionNames, format_canonical
 from workings.problems.documents.chains import Statement, Symbol
 from workings.problems.documents.dot_products import DOT_PRODUCT
-from workings.problems.documents.entries import Entry, get_numbers, is_scalar
+from workings.problems.documents.entries import Entry, get_numbers, get_symbol, is_scalar
 from workings.problems.documents.layer_names import NAMES, LayerNames
 from workings.problems.documents.matrices import Rows
 from workings.problems.documents.sources import Place, Source
@@ -148,7 +148,12 @@ def split_examples(
         source.grids,
         headings,
     )
-    layers = {k: LayerNames(k, headings) for k in set(kinds) - {"attention"} if k in KINDS}
+    of_kind = [(kind, get_symbol(s)) for s, kind in zip(statements, kinds, strict=True)]
+    layers = {
+        kind: LayerNames(kind, headings, [s for k, s in of_kind if k == kind and s is not None])
+        for kind in set(kinds) - {"attention"}
+        if kind in KINDS
+    }
     builder = _ExampleBuilder()
     for statement, own_kind in zip(statements, kinds, strict=True):
         if own_kind == "attention":
@@ -204,6 +209,7 @@ def _choose_kinds(
             for k in members:
                 kinds[k] = previous or "attention"
             continue
+        _unite_recurrent(counts, [votes[k] for k in members], previous)
         strong = {kind for kind, count in counts.items() if count >= 2} or set(counts)
         best = max(strong, key=lambda kind: (counts[kind], kind == previous))
         if previous and (counts[best] < 1.5 or counts.get(previous, 0) >= counts[best]):
@@ -218,6 +224,29 @@ def _choose_kinds(
         )
         previous = kinds[members[-1]]
     return kinds
+
+
+def _unite_recurrent(
+    counts: dict[str, float], votes: Sequence[dict[str, float]], previous: str
+) -> None:
+    """Make the votes of a section for recurrent networks speak for one of them, in place.
+
+    An LSTM has a tanh and an h as a plain network has, and z is a gate of a GRU.
+    """
+    present = [kind for kind in _EVIDENCE if kind in counts]
+    if len(present) < 2 and present != ["rnn"]:
+        return
+    gated = max(("lstm", "gru"), key=lambda kind: counts.get(kind, 0))
+    kind = previous if previous in ("lstm", "gru") and counts.get(gated, 0) < 3 else gated
+    if counts.get(kind, 0) < 3 and kind != previous:
+        return
+    if counts.get("rnn", 0) >= 3 + 2 * counts.get(kind, 0):
+        return  # the weights of a plain network
+    counts[kind] = sum(counts.pop(other) for other in present)
+    for vote in votes:
+        own = [vote.pop(other) for other in _EVIDENCE if other in vote]
+        if own:
+            vote[kind] = sum(own)
 
 
 def _spread(

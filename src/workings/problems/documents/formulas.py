@@ -54,7 +54,7 @@ functional head heads attention multihead mha rowsoftmax norm layernorm relu tan
 where tril triu ones tilde hat bar
 """
 _FUNCTION_WORDS = frozenset(_CODE_WORDS.split())
-_D_K_NAMES = frozenset({"d", "dk", "dkey", "dhead", "dh", "dq"})
+D_K_NAMES = frozenset({"d", "dk", "dkey", "dhead", "dh", "dq"})
 
 
 @lru_cache(4096)
@@ -234,4 +234,4 @@ def find_divisor(formula: list[str]) -> Divisor | None:
     rest = [symbol for symbol in formula[formula.index(sign) + 1 :] if symbol != "("]
     symbol = rest[0] if rest else ""
     number = float(symbol) if re.fullmatch(r"\d+(?:\.\d+)?", symbol) else None
-    return Divisor(sign == "√", normalize_name(symbol).lower() in _D_K_NAMES, number)
+    return Divisor(sign == "√", normalize_name(symbol).lower() in D_K_NAMES, number)

@@ -23,6 +23,11 @@ from workings.problems.documents.value_names import (
     may_be_a_step,
     name_by_value,
 )
+from workings.problems.documents.words import (
+    mentions_mask,
+    mentions_scaling,
+    says_unscaled,
+)
 from workings.problems.problem import Problem
 from workings.problems.problem_file import (
     format_claim_path,
@@ -79,11 +84,15 @@ class ExampleJudge:
         num_off = report.counts["wrong"] + report.counts["follows"]
         if num_off * 4 > cells and self._may_be_given():
             assembly, problem, report = self._check_as_given(assembly, problem, report)
+        if self._rests_on_values(report):
+            self.why = self.why or "only its numbers name the matrix that may be wrong"
         while self.why and self._is_doubtful(report):
             report = self._withdraw(problem, report)
         self._mark_judged()
         self.why = self.why or self._describe_unreadable_step()
-        other = self._check_in_rows(assembly, report)
+        other = self._check_in_rows(assembly, report) or self._check_as_said(
+            assembly, problem, report
+        )
         if other is not None:
             self.why = self.why or "two readings differ in their verdicts"
         reading = describe_reading(report.problem)
@@ -98,6 +107,19 @@ class ExampleJudge:
             other,
             problem,
         )
+
+    def _find_stated(self) -> str:
+        """Return the text from the heading of the first number to the first weights."""
+        own = [e.statement.line for e in self._example.entries if not e.is_factor]
+        after = {"weights", "mixed", "output"}
+        ends = [e.statement.line for e in self._example.entries if e.role in after]
+        if not own:
+            return ""
+        start, lines = min(own), self._source.lines
+        while start > 0 and not lines[start].level:
+            start -= 1
+        stop = min(ends, default=max(own)) + 1
+        return "\n".join(line.text for line in lines[start:stop])
 
     def _describe_unreadable_step(self) -> str:
         """Return why the example is not wholly judged: a step is printed and cannot be read."""
@@ -123,6 +145,28 @@ class ExampleJudge:
             return None
         first = other.first
         return None if first is None or first.causes[0].name == UNKNOWN else other
+
+    def _check_as_said(self, assembly: Assembly, problem: Problem, report: Report) -> Report | None:
+        """Return the report with a scale or mask that the text speaks of, unlike the numbers.
+
+        None if the verdict is the same.
+        """
+        if problem.kind.name != "attention" or report.verdict != "right":
+            return None
+        text, table, setting = self._find_stated(), dict(assembly.table), report.problem.setting
+        is_said = mentions_scaling(text) and not says_unscaled(text)
+        if is_said and "scale" in problem.undeclared and setting.scale != problem.setting.scale:
+            table["scale"] = "sqrt(d_k)"
+        is_unmasked = setting.mask is None and not setting.causal
+        if is_unmasked and "mask" in problem.undeclared and mentions_mask(text):
+            table["mask"] = "causal"
+        if table == assembly.table:
+            return None
+        try:
+            other = _build_without_misfits(table, assembly)[0].check()
+        except UserError:
+            return None
+        return other if other.verdict == "wrong" else None
 
     def _assemble(self) -> tuple[Assembly, Problem]:
         """Return the problem; Q, K and V that no earlier X leads to are given."""
@@ -161,7 +205,8 @@ class ExampleJudge:
 
     def _assemble_once(self) -> tuple[Assembly, Problem]:
         assembler = AttentionAssembler if self._example.kind == "attention" else LayerAssembler
-        assembly = assembler(self._example, self._text, self._settings).assemble()
+        text, stated = self._text, self._find_stated()
+        assembly = assembler(self._example, text, self._settings, stated).assemble()
         problem = self._build(assembly)
         if _settle_scores(assembly, problem):
             problem = self._build(assembly)
@@ -170,7 +215,7 @@ class ExampleJudge:
     def _name_by_value(self, assembly: Assembly, problem: Problem) -> Problem:
         """Return the problem with claims that only their numbers name."""
         problem, freed = self._free_misnamed(assembly, problem)
-        names = name_by_value(problem, self._example.bare)
+        names = name_by_value(problem, [s for s in self._example.bare if not self._is_copy(s)])
         names += self._name_by_trial(assembly, problem, names)
         for path, statement in names:
             assert statement.value is not None
@@ -184,15 +229,30 @@ class ExampleJudge:
         for path in sorted(path for path, statement in freed.items() if id(statement) not in named):
             self.why = f"a matrix may be {path} or another step"
         for statement in self._example.bare:
+            if not statement.value or statement.value_grid < 0:
+                continue
             is_named = len([e for e in statement.elements if e]) > 1
-            if (
-                statement.value
-                and is_named
-                and may_be_a_step(problem, statement.value)
-                and statement.value_grid >= 0
-            ):
-                self.why = self.why or f"{statement.text} has no known name"
+            is_open = is_named or self._is_unexplained(statement)
+            if is_open and may_be_a_step(problem, statement.value):
+                what = statement.text if is_named else "a matrix"
+                self.why = self.why or f"{what} has no known name"
         return problem
+
+    def _is_unexplained(self, statement: Statement) -> bool:
+        """Return True for a matrix among those of the example that repeats none of them."""
+        entries = self._example.entries
+        lines = [entry.statement.line for entry in entries if not entry.is_factor]
+        if len(statement.value or []) < 2 or not lines or not min(lines) < statement.line:
+            return False
+        is_near = any(entry.statement.section == statement.section for entry in entries)
+        return is_near and not self._is_copy(statement)
+
+    def _is_copy(self, statement: Statement) -> bool:
+        """Return True if a matrix repeats one of the example, perhaps transposed."""
+        rows = statement.value or []
+        turned = [list(row) for row in zip(*rows, strict=True)]
+        entries = (*self._example.entries, *self._example.inherited)
+        return any(entry.rows in (rows, turned) for entry in entries if entry.rows)
 
     def _name_by_trial(
         self, assembly: Assembly, problem: Problem, names: list[tuple[str, Statement]]
@@ -201,7 +261,11 @@ class ExampleJudge:
         results: list[tuple[str, Statement]] = []
         taken = {path for path, _ in names}
         known = {id(statement) for _, statement in names}
-        bare = [s for s in self._example.bare if s.value_grid >= 0 and id(s) not in known]
+        bare = [
+            s
+            for s in self._example.bare
+            if s.value_grid >= 0 and id(s) not in known and not self._is_copy(s)
+        ]
         for statement in bare[:_MAX_TRIALS]:
             shares: list[tuple[float, str]] = []
             for path in list_possible_steps(problem, statement):
@@ -243,7 +307,9 @@ class ExampleJudge:
         freed: dict[str, Statement] = {}
         for entry in list(self._example.claims):
             key = entry.role if entry.part is None else f"{entry.role}.{entry.part}"
+            has_formula = len([e for e in entry.statement.elements if len(e) > 1]) > 0
             is_letter = entry.evidence == "letter" and entry.statement.value_grid >= 0
+            is_letter = is_letter and not has_formula
             if not is_letter or entry.rows is None or key not in claimed or entry.row is not None:
                 continue
             own = problem.orient(problem.exact_matrices[key].mid)
@@ -336,6 +402,14 @@ class ExampleJudge:
             problem.claims = [claim for claim in problem.claims if claim.key not in keys]
             report = problem.check()
         return report
+
+    def _rests_on_values(self, report: Report) -> bool:
+        """Return True if only its numbers name the first wrong step, and no mistake explains it."""
+        first = report.first
+        if first is None or first.causes[0].name != UNKNOWN:
+            return False
+        entries = [e for e in self._example.entries if e.role == first.step]
+        return bool(entries) and all(entry.evidence == "value" for entry in entries)
 
     def _is_doubtful(self, report: Report) -> bool:
         """Return True if the first wrong number may be wrong only as it was read.

@@ -24,7 +24,10 @@ def _drop_counter(rows: Rows) -> Rows:
 class LayerAssembler:
     """Makes the table of a kind whose numbers are named by letters."""
 
-    def __init__(self, example: Example, text: str, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, example: Example, text: str, settings: Mapping[str, Any], stated: str = ""
+    ) -> None:
+        del stated  # the other kinds have no mask and no scale
         self._example, self._text, self._settings = example, text, settings
         self._prints = Prints(example)
         self._result = Assembly(example.kind)

@@ -6,6 +6,7 @@ letter may be two steps.
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from workings.problems.documents.attention_names import format_canonical
 from workings.problems.documents.chains import Statement, Symbol
@@ -51,7 +52,7 @@ NAMES: dict[str, dict[str, str]] = {
         "W_hh": "w_h W_h W_hh w_hh U_h w_rec W_rec w_r W_aa u_h",
         "b": "b b_h b_a",
         "h": "h a s",
-        "sum": "z u net n pre",
+        "sum": "z u net n pre sum",
     },
     "lstm": {
         "X": "x X",
@@ -90,16 +91,23 @@ _CAPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
 class LayerNames:
     """Names the statements of a section that is about one of these kinds."""
 
-    def __init__(self, kind: str, headings: Sequence[str]) -> None:
+    def __init__(self, kind: str, headings: Sequence[str], symbols: Sequence[Symbol] = ()) -> None:
         self._kind, self._headings = kind, headings
         table = NAMES.get(kind, {name: name for name in KINDS[kind].matrices})
+        self._announced: Symbol | None = None  # of a formula without numbers right before
         self._roles = {name: role for role, names in table.items() for name in names.split()}
+        if kind == "rnn" and any(s.base == "h" and any(get_numbers(s)) for s in symbols):
+            self._roles |= {"a": "sum", "s": "sum"}  # h_1 = tanh(a_1)
 
     def resolve(self, statement: Statement) -> list[Entry]:
         """Return what a statement says; [] if it names nothing of the kind."""
+        announced, self._announced = self._announced, None
         if statement.value is None and not statement.problem:
+            self._announced = get_symbol(statement)
             return []
         symbol = get_symbol(statement)
+        if symbol is not None and announced is not None and not get_numbers(symbol):
+            symbol = self._take_index(symbol, announced)
         if self._kind == "positions":
             return self._resolve_positions(statement, symbol)
         if self._kind == "feed_forward":
@@ -109,6 +117,12 @@ class LayerNames:
         if self._kind in NAMES:
             return self._resolve_recurrent(statement, symbol)
         return self._resolve_by_format(statement, symbol)
+
+    def _take_index(self, symbol: Symbol, announced: Symbol) -> Symbol:
+        """Return a symbol with the index of a formula of the same step: h_2 = tanh(…), then h."""
+        role = self._roles.get(symbol.name)
+        is_same = role is not None and role == self._roles.get(announced.name)
+        return replace(symbol, index=announced.index) if is_same else symbol
 
     def _resolve_by_format(self, statement: Statement, symbol: Symbol | None) -> list[Entry]:
         """Return what a statement says whose names are those of the problem format."""
@@ -294,7 +308,7 @@ def _infer_layer(text: str) -> str | None:
     """Return the step of a feed-forward network that a formula computes."""
     if "W_2" in text:
         return "output"
-    if any(name in text for name in ("relu", "gelu", "max")):
+    if any(name in text for name in ("relu", "gelu", "max", "tanh", "sigmoid", "σ")):
         return "activated"
     if "W_1" in text:
         return "hidden"

@@ -40,6 +40,38 @@ _CAUSAL = re.compile(
 _NOT_CAUSAL = re.compile(
     r"no(?:t|n)?[- ](?:causal|mask)|without\s+(?:a\s+|the\s+)?mask|ohne\s+maske", re.IGNORECASE
 )
+# What is said outright, sentence by sentence: scores are divided by a root, later tokens are hidden.
+_ROOT_DIVISION = re.compile(
+    r"(?:divi[ds]\w*|geteilt|teil(?:en|t)\b|skalier\w*|scal(?:ed?|ing)\b|escal\w*|除以|缩放|/|÷|1\)?/\(?)"
+    r"[^.!?\n√]{0,80}?(?:√|sqrt|(?:square\s+)?root\s+of|wurzel\s+(?:aus|von)|racine\s+(?:carrée\s+)?de|raíz\s+(?:cuadrada\s+)?de)"
+    r"\s*\(?\s*(d_?\{?[a-z]*\}?|\d+)",
+    re.IGNORECASE,
+)
+_SCALING = re.compile(
+    r"√|sqrt|square root|wurzel|racine|raíz|\bscal(?:e|ed|ing)\b|skalier|escalad|divid|除以|缩放",
+    re.IGNORECASE,
+)
+_HIDES_LATER = re.compile(
+    r"causal(?:ly)?[- ](?:self[- ]?attention|attention|mask\w*)|\bmask(?:ed|ing|s)?\s+(?:out\s+)?(?:the\s+)?(?:future|later|upper)"
+    r"|(?:future|later|upper)\b[^.!?]{0,40}\bmask(?:ed|ing)?\b|look-?ahead\s+mask|masked\s+(?:self-?)?attention"
+    r"|(?:cannot|can't|can not|may not|must not|not allowed to|never)\s+(?:see|look|attend|peek)[^.!?]{0,40}(?:later|future|ahead|next|come|after)"
+    r"|(?:sees?|attends?|looks?)\s+(?:at\s+|to\s+)?only\s+(?:at\s+|to\s+)?(?:\w+\s+){0,4}(?:itself|earlier|previous|past|before)"
+    r"|kausale[nrs]?\s+maske|maske\w*\s+[^.!?]{0,30}(?:zukünftig|später)|(?:zukünftig|später)\w*\s+[^.!?]{0,40}(?:maskiert|verdeckt|ausgeblendet)"
+    r"|masques?\s+causa|ne\s+(?:peut|peuvent|voit|voient)\s+pas[^.!?]{0,40}(?:futur|suivant)|máscara\s+causal|no\s+(?:se\s+)?(?:ven|ve|puede\w*\s+ver)[^.!?]{0,40}(?:futur|siguiente|posterior)"
+    r"|因果(?:掩码|遮罩|注意力)|(?:看不到|不能看到?)[^。]{0,12}(?:未来|后面|之后)",
+    re.IGNORECASE,
+)
+_NEGATED = re.compile(
+    r"\b(?:no|not|without|unlike|later|next|instead of|would|will|could|if|in contrast|whereas|n't)\b"
+    r"|\b(?:ohne|nicht|kein\w*|später|sonst|würde|sans|pas|sin|si)\b|不(?:使用|需要|用)|没有|无",
+    re.IGNORECASE,
+)
+_ADJECTIVES = (
+    ("scaled", r"\b(?:scaled|skalierte?[nrs]?|escalad[oa]s?)\W*$"),
+    ("masked", r"\b(?:masked|maskierte?[nrs]?|masqué[es]*|enmascarad[oa]s?)\W*$"),
+)
+_MASK = re.compile(r"\bmask|\bcausal|kausal|masque|máscara|掩码|因果|autoregress", re.IGNORECASE)
+_SENTENCE = re.compile(r"(?<=[.!?。])\s+|\n|。")
 _COLUMNS = re.compile(
     r"(?:token|word|vector|input|wort|vektor)s?\W+(?:\w+\W+){0,4}(?:is|are|as|ist|sind|als)\W+(?:\w+\W+){0,2}(?:columns?|spalten?)"
     r"|column\s+vectors|spaltenvektor|one\s+column\s+per|eine\s+spalte\s+(?:je|pro)|vecteurs?\s+colonnes?|vectores?\s+columna|列向量|每列",
@@ -88,6 +120,52 @@ def says_unscaled(text: str) -> bool:
 def says_causal(text: str) -> bool:
     """Return True if a text speaks of a mask that hides later tokens."""
     return bool(_CAUSAL.search(text)) and not _NOT_CAUSAL.search(text)
+
+
+def find_adjective(label: str) -> str | None:
+    """Return the step that a word right before a formula makes of it: scaled QK^T.
+
+    >>> find_adjective("the scaled"), find_adjective("We divide")
+    ('scaled', None)
+    """
+    matches = (role for role, pattern in _ADJECTIVES if re.search(pattern, label, re.IGNORECASE))
+    return next(matches, None)
+
+
+def find_root_division(text: str) -> str | None:
+    """Return what a text says that scores are divided by the root of: `d_k` or a number.
+
+    >>> find_root_division("We divide the dot products by √3."), find_root_division("x / 2")
+    ('3', None)
+    """
+    match = _ROOT_DIVISION.search(text.replace("\v", " "))
+    return match[1].replace("{", "").replace("}", "") if match else None
+
+
+def mentions_scaling(text: str) -> bool:
+    """Return True if a text has a root, or a word for scaling or division."""
+    return bool(_SCALING.search(text))
+
+
+def hides_later_tokens(text: str) -> bool:
+    """Return True if a sentence says that later tokens are hidden, and does not deny it.
+
+    >>> hides_later_tokens("We use a causal mask."), hides_later_tokens("No causal mask is used.")
+    (True, False)
+    """
+    for sentence in _SENTENCE.split(text):
+        rest, count = _HIDES_LATER.subn(" ", sentence)
+        if count and not _NEGATED.search(rest):
+            return True
+    return False
+
+
+def mentions_mask(text: str) -> bool:
+    """Return True if a sentence speaks of a mask and does not deny it."""
+    return any(
+        _MASK.search(sentence) and not _NEGATED.search(sentence)
+        for sentence in _SENTENCE.split(text)
+    )
 
 
 def find_vectors(text: str) -> str | None:

@@ -28,6 +28,7 @@ _FRACTION = re.compile(r"\\[a-z]?frac|\\sqrt")
 _TUPLE = re.compile(r"(?<=[=≈])\s{0,3}\(((?:[^()=]|\([^()=]{1,400}\)){3,2000})\)(?!\s*[-+*/·×^\d])")
 _TUPLE_ROW = re.compile(r"\(([^()]*)\)")
 _LIST_OF_TUPLES = re.compile(r"\[\s*(?:\([^()\[\]]+\)[\s,;]*)+\]")
+_SYMBOL_PIECE = re.compile(r"[A-Za-zα-ω]\s?[_^]")
 _MAX_LIST_CHARS = 200_000
 
 
@@ -223,6 +224,9 @@ def _read_list(text: str, start: int, end: int) -> FoundGrid | None:
         body = body[1 : body.rindex("]")].strip()
         if len(re.findall(r"\]\s*,?\s*\[\s*\[", body)):
             return FoundGrid(start, end, [], "it has more than two dimensions")
+    pieces = re.split(r"[,;]", body)
+    if len(pieces) > 1 and all(_SYMBOL_PIECE.search(piece) for piece in pieces):
+        return None  # [head_1; head_2]
     if _LIST_OF_TUPLES.fullmatch(body):
         return _read_tuples(start, end, body)
     if not re.search(r"[,;]", body):

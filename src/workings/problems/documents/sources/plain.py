@@ -69,7 +69,10 @@ _SUP = re.compile(r"<sup>\s{0,9}([^<>]{1,30}?)\s{0,9}</sup>", re.IGNORECASE)
 _SUB = re.compile(r"<sub>\s{0,9}([^<>]{1,30}?)\s{0,9}</sub>", re.IGNORECASE)
 _EMPHASIS = re.compile(r"(?<![\w*])\*([^\s*](?:[^*\n]{0,200}[^\s*])?)\*(?![\w*])")
 _DOTTED = re.compile(r"(?<=\bq)\.(?=k)|(?<=\bq_\d)\.(?=k)|(?<=\bq\d)\.(?=k)")  # q.k_1
-_ESCAPED = re.compile(r"\\([_*#&%`~<>!+.])")
+_ESCAPED = re.compile(r"\\([_*#&%`~<+.])")
+_ROOT_POWER = re.compile(
+    r"(\w{1,24})\s?(?:\*\*|\^)\s?\{?\(?(?:0?\.5|1/2|½)\)?\}?(?!\d)"
+)  # d_k**0.5
 
 
 def normalize_characters(text: str) -> str:
@@ -88,12 +91,18 @@ def normalize_characters(text: str) -> str:
     return _DOTTED.sub("·", text)
 
 
+def unify_roots(text: str) -> str:
+    """Return a text with powers of a half as roots: d_k**0.5 is √(d_k)."""
+    return _ROOT_POWER.sub(r"√(\1)", text) if "*" in text or "^" in text else text
+
+
 def to_plain(text: str) -> str:
     r"""Return a line without markup: Markdown emphasis, HTML tags, LaTeX commands, dollar signs.
 
     >>> to_plain(r"**A** = $\mathrm{softmax}\left(\frac{QK^\top}{\sqrt{2}}\right)$").split()
     ['A', '=', 'softmax(', '(QK^T)/(√(2))', ')']
     """
+    text = unify_roots(text)
     if "<" in text:
         text = _SUP.sub(r"^\1", _SUB.sub(r"_\1", text))
         text = _TAG.sub(" ", text)

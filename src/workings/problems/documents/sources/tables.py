@@ -183,8 +183,13 @@ def _label(
     yield TablePart(label.rstrip(":= "), rows, *corner, "", row_labels, column_labels)
 
 
+def is_symbol(label: str) -> bool:
+    """Return True for a symbol of a formula: q_1, X, W^Q."""
+    return _SYMBOL.fullmatch(to_plain(label).strip("\v =:")) is not None
+
+
 def _are_names(labels: Sequence[str]) -> bool:
-    return all(_SYMBOL.fullmatch(to_plain(label).strip("\v =:")) for label in labels)
+    return all(map(is_symbol, labels))
 
 
 def _base(name: str) -> str:

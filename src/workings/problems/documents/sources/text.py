@@ -6,7 +6,8 @@ from collections.abc import Callable
 from workings.problems.documents.sources.base import Grid, Place, Source
 from workings.problems.documents.sources.grids import find_grids
 from workings.problems.documents.sources.layout import read_layout
-from workings.problems.documents.sources.plain import normalize_characters, to_plain
+from workings.problems.documents.sources.plain import normalize_characters, to_plain, unify_roots
+from workings.problems.documents.sources.rows import stack_labeled_rows
 
 _HTML_COMMENT = re.compile(r"<!--(.*?)(?:-->|\Z)", re.DOTALL)
 _LATEX_COMMENT = re.compile(r"(?<!\\)%[^\n]*")
@@ -27,6 +28,10 @@ _NUMBERED_HEADING = re.compile(
 )
 _MATLAB_PROMPT = re.compile(r"\s*>> ?(?=\w)")
 _TRANSPOSED = re.compile(r"(?<=[\w)\]])'")
+_WIDTH = re.compile(r"\b[A-Za-z_]\w{0,24}\.(?:shape\[-?1\]|size\(-1\))")
+_TURN = re.compile(r"\b(\w+)\.(?:transpose\([^()]*\)|t\(\)|mT\b|permute\([^()]*\))")
+_TURN_CALL = re.compile(r"\btranspose\((\w+)\)")
+_PRODUCT = re.compile(r"\b(?:dot|matmul|mm|bmm)\(\s*([\w.]+)\s*,\s*([\w.]+)\s*\)")
 _UNDERLINE = re.compile(r"\s*(?:={3,}|-{3,})\s*")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _TABLE_RULE = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
@@ -43,6 +48,11 @@ _R_PRINT = re.compile(  # [1,] before every row, [,1] above every column, as R p
 )
 _R_ROW = re.compile(r"^[ \t]*\[\d+,\]", re.MULTILINE)
 
+_JULIA_PRINT = re.compile(  # 2×3 Matrix{Float64}: above the numbers
+    r"^(?:julia> ?([^\n]*)\n)?\s*(?:\d+×\d+|\d+-element) [^\n\[\]]{3,80}:[ \t]*$", re.MULTILINE
+)
+_DIMENSIONS = re.compile(r"[;,]\s*(?:dims|axis|dim)\s*=\s*-?\d+")
+
 PlaceOf = Callable[[int], Place]  # of a line, counted from 0
 
 
@@ -57,6 +67,7 @@ def add_text(source: Source, raw: str, place_of: PlaceOf, *, is_code: bool = Fal
     text = _take_comments(source, text)
     text = _PROMPT.sub(lambda m: f"{m[1]} =" + "\n" * m[0].count("\n"), text)
     text = _R_PRINT.sub(_strip_indices, text) if "[,1]" in text else text
+    text = _JULIA_PRINT.sub(_name_julia_print, text) if "×" in text or "-element" in text else text
     text = _mark_grids(source, text, place_of)
     lines, numbers = _split_lines(text)
     tabled = _add_tables(source, lines, numbers, place_of)
@@ -69,7 +80,7 @@ def add_text(source: Source, raw: str, place_of: PlaceOf, *, is_code: bool = Fal
         def add_grid(rows: list[list[str]], index: int, start: int = start) -> str:
             return source.add_grid(Grid(rows, place_of(numbers[start + index])))
 
-        marked = read_layout(stretch, add_grid)
+        marked = stack_labeled_rows(read_layout(stretch, add_grid), source.grids, add_grid)
         for k, line in enumerate(marked):
             reader.read(line, start + k, marked[k + 1] if k + 1 < len(marked) else "")
 
@@ -96,6 +107,16 @@ def _strip_indices(match: re.Match[str]) -> str:
     """Return a matrix that R prints without its indices; its lines stay where they are."""
     name, _, rows = match.groups()
     return (f"{name} =\n" if name else "") + "\n" + _R_ROW.sub("    ", rows)
+
+
+def _name_julia_print(match: re.Match[str]) -> str:
+    """Return the assignment before a print of Julia, open for the numbers if it has none."""
+    line_ends = "\n" * match[0].count("\n")
+    if match[1] is None:
+        return line_ends
+    code = _DIMENSIONS.sub("", match[1]).replace("./", "/").replace(".*", "*")
+    code = _TRANSPOSED.sub("^T", code)
+    return f"{code}{'' if '[' in code else ' ='}{line_ends}"
 
 
 def _mark_grids(source: Source, text: str, place_of: PlaceOf) -> str:
@@ -233,6 +254,9 @@ class _LineReader:
 def _strip_code(code: str) -> str:
     """Return a line of code in plain notation: products as @, functions by their last name."""
     code = re.sub(r"\b(?:np|numpy|torch|F|nn|math|tf|jnp|functional)\.", "", code)
+    code = _TURN.sub(r"\1.T", _TURN_CALL.sub(r"\1.T", code))
+    code = _PRODUCT.sub(r"(\1 @ \2)", code)
+    code = unify_roots(_WIDTH.sub("d_k", code))
     code = re.sub(r",?\s*\b(?:axis|dim|keepdims?|k|dtype|device)\s*=\s*[^,()]+", "", code)
     code = re.sub(r"\.(?:sum|astype|mean|round|float|detach|numpy)\([^()]*\)", "", code)
     code = _split_assignment(code)
