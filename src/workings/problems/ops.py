@@ -217,7 +217,8 @@ class Scaling(UnaryOp):
         return self._format_quotient(n, format_symbol(n, self.x))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
-        return self._format_quotient(n, n.factor(float(env[self.x].mid[i, j])))
+        value = float(env[self.x].mid[i, j])
+        return self._format_quotient(n, n.factor(value) if self.multiplies else n.number(value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,8 +235,10 @@ class Masking(UnaryOp):
         return n.total([format_symbol(n, self.x), n.symbol("M")])
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
-        number = n.factor(float(env[self.x].mid[i, j]))
-        return number if self.allowed[i, j] else n.total([number, n.factor(self.fill_value)])
+        value = float(env[self.x].mid[i, j])
+        if self.allowed[i, j]:
+            return n.number(value)
+        return n.total([n.factor(value), n.factor(self.fill_value)])
 
 
 @dataclass(frozen=True, eq=False)

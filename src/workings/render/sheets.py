@@ -92,6 +92,7 @@ figcaption { margin-bottom: .2rem; white-space: nowrap; }
 .steps figure { display: flex; flex-direction: column; }
 .steps figcaption { flex: 1; display: flex; align-items: end; }
 .steps table { align-self: flex-start; }
+.key .steps { align-items: flex-start; }
 figcaption .shape { color: var(--faint); font-size: .8rem; margin-left: .4rem; }
 math { font-size: 1.02rem; math-style: normal; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
@@ -108,7 +109,7 @@ td.first { border: 3px solid #111; font-weight: bold; }
 .mistake { border-left: 4px solid #111; padding: .1rem .8rem; margin: .6rem 0;
            break-inside: avoid; }
 .working { list-style: none; margin: .3rem 0; padding: 0; font-size: .85rem; }
-.working li { margin: .3rem 0; }
+.working li { margin: .3rem 0; padding: .15rem 0; }
 .working math { display: block math; width: max-content; }
 .choices { columns: 13rem; margin: .3rem 0; padding-left: 1.2rem; }
 code { font: .9em/1.2 ui-monospace, Menlo, Consolas, monospace; }
