@@ -3,7 +3,8 @@
     python fuzz/load.py [--clients 50] [--minutes 10]
 
 Everything runs on this machine. Each client has a browser's cookie, asks for a random thing, and
-waits up to two seconds before the next. The exit status is 1 if an answer is wrong, if the memory
+waits up to two seconds before the next. The clients begin when the server has answered each kind of
+request once. The exit status is 1 if an answer is wrong, if the memory
 of the server's processes grows by more than a tenth after the first minute, if the 99th percentile
 of Work is above a second, or if a client gets fewer than a third of the answers of the average one.
 """
@@ -11,6 +12,7 @@ of Work is above a second, or if a client gets fewer than a third of the answers
 import argparse
 import asyncio
 import json
+import math
 import random
 import statistics
 import subprocess
@@ -39,7 +41,8 @@ class Load:
 
     def __init__(self, address: str, clients: int, seconds: float) -> None:
         self.address, self.clients = address, clients
-        self.end = time.monotonic() + seconds
+        self._duration, self.end = seconds, math.inf
+        self.is_ready = asyncio.Event()
         self.seconds: dict[str, list[float]] = defaultdict(list)
         self.statuses: Counter[str] = Counter()
         self.answers = [0] * clients
@@ -48,20 +51,35 @@ class Load:
 
     async def run(self) -> None:
         """Run all clients until the time is over."""
+        await self._start_server()
         clients = [self._run_client(k) for k in range(self.clients)]
         await asyncio.gather(*clients, self._generate())
 
     def _connect(self) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(base_url=self.address, timeout=60, verify=False)
 
+    async def _start_server(self) -> None:
+        """Wait until the server's processes have started and torch has been imported."""
+        async with self._connect() as client:
+            for request in self._requests():
+                while not await request(client, random.Random(0)):  # noqa: S311
+                    await asyncio.sleep(1)
+        self.seconds.clear()
+        self.statuses.clear()
+        self.wrong.clear()
+        self.end = time.monotonic() + self._duration
+        self.is_ready.set()
+
+    def _requests(self):
+        return [self._work] * 5 + [self._check] * 2 + [self._make, self._inspect, self._follow]
+
     async def _run_client(self, k: int) -> None:
         rng = random.Random(k)  # noqa: S311
-        requests = [self._work] * 5 + [self._check] * 2 + [self._make, self._inspect, self._follow]
         async with self._connect() as client:
             await client.get("/")  # sets the cookie
             while time.monotonic() < self.end:
                 await asyncio.sleep(rng.uniform(0, MAX_PAUSE))
-                self.answers[k] += await rng.choice(requests)(client, rng)
+                self.answers[k] += await rng.choice(self._requests())(client, rng)
 
     async def _send(self, client: httpx2.AsyncClient, name: str, path: str, body=None):
         """Send a request; return the answer, or None if the server says that it is busy."""
@@ -154,6 +172,7 @@ def percentile_99(seconds: list[float]) -> float:
 async def measure(load: Load, server: subprocess.Popen, seconds: float) -> list[float]:
     """Run the load; return the memory of the server, measured every second after a warm-up."""
     running, megabytes = asyncio.ensure_future(load.run()), []
+    await load.is_ready.wait()
     await asyncio.sleep(seconds * WARM_UP)
     while not running.done():
         megabytes.append(server_megabytes(server.pid))

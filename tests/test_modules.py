@@ -131,10 +131,13 @@ def test_meta_device_gives_shapes_without_values() -> None:
 def test_meta_device_does_not_import_sympy() -> None:
     code = f"""
 import sys
+from workings.layers.positions import RotaryPositions, SinusoidalPositions
 from workings.models.language import build_language_model
 from workings.modules import meta_device
 with meta_device():
     build_language_model({MODEL_TABLE}, 60)
+    assert [t.shape for t in RotaryPositions(4).buffers()] == [(256, 4)] * 2
+    assert [t.shape for t in SinusoidalPositions(4).buffers()] == [(256, 4)]
 print("sympy" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

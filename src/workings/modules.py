@@ -89,6 +89,16 @@ def meta_device() -> Iterator[None]:
         yield
 
 
+def is_meta_default() -> bool:
+    """Return True if new tensors have no values: for `arange`, torch would import 1 s of modules.
+
+    >>> with meta_device():
+    ...     is_meta_default()
+    True
+    """
+    return torch.get_default_device().type == "meta"
+
+
 def expect_width(actual: int, expected: int, name: str = "vectors") -> None:
     """Raise a UserError if vectors do not have the width that a layer was built for.
 

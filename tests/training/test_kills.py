@@ -16,6 +16,7 @@ from workings.training.verify import verify_run
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 DRIVER = Path(__file__).with_name("kill_driver.py")
+TASKS = ("classifier", "language-model", "stateful", "translator", "captioner")
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def test_killed_trainings_resume_to_the_same_end(tmp_path, recipes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("parallelism", ["ddp", "fsdp"])
-@pytest.mark.parametrize("name", ["classifier", "language-model", "stateful", "translator"])
+@pytest.mark.parametrize("name", TASKS)
 def test_two_processes_killed_many_times_resume_to_the_same_end(
     tmp_path, recipes, name, parallelism
 ):
@@ -132,9 +133,7 @@ def test_runs_killed_between_one_and_two_processes_stay_intact(tmp_path, recipes
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["classifier", "language-model", "stateful", "translator", "captioner"]
-)
+@pytest.mark.parametrize("name", TASKS)
 def test_trainings_killed_a_hundred_times_resume_to_the_same_end(tmp_path, recipes, name):
     kills = kill_and_resume(tmp_path, {name: {"recipe": recipes[name]}}, rounds=16, attempts=12)
     assert len(kills) >= 100

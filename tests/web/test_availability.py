@@ -329,11 +329,15 @@ def test_slow_bodies_keep_no_one_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_torch_is_imported_before_the_first_request_on_a_model(tmp_path: Path) -> None:
-    """The import takes seconds, on a busy machine longer than a request may take."""
+    """The import takes seconds, on a busy machine longer than a request may take.
+
+    Its objects are kept from the garbage collector, which would stop everything to look at them.
+    """
     run = write_new_run(tmp_path / "toy")
-    script = "import sys, time; from workings.web.server import serve_in_background\n"
+    script = "import gc, sys, time; from workings.web.server import serve_in_background\n"
     script += f"with serve_in_background([{str(run)!r}]):\n"
-    script += "    while 'workings.web.inspector' not in sys.modules: time.sleep(0.01)"
+    script += "    while 'workings.web.inspector' not in sys.modules: time.sleep(0.01)\n"
+    script += "    while gc.get_freeze_count() < 100_000: time.sleep(0.01)"
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from workings.errors import UserError, did_you_mean
-from workings.modules import expect_width
+from workings.modules import expect_width, is_meta_default
 from workings.trace import tap
 
 JoinMode: TypeAlias = Literal["add", "concatenate"]
@@ -21,6 +21,8 @@ def sinusoids(count: int, width: int, *, base: float = 10_000.0) -> Float[Tensor
     tensor([[0.0000, 1.0000, 0.0000, 1.0000],
             [0.8415, 0.5403, 0.0100, 0.9999]])
     """
+    if is_meta_default():
+        return torch.empty(count, width)
     return _encode(_count_from(0, count), width, base)
 
 
@@ -161,6 +163,8 @@ class RotaryPositions(nn.Module):
 
     def _table(self, start: int, end: int) -> tuple[Tensor, Tensor]:
         """Return the cosines and signed sines of positions `start` to `end` − 1."""
+        if is_meta_default():
+            return torch.empty(end - start, self.width), torch.empty(end - start, self.width)
         position = _count_from(start, end).unsqueeze(1)
         pair = torch.arange(self.width // 2, dtype=torch.float64)
         angles = position / self.base ** (2 * pair / self.width)

@@ -1,5 +1,6 @@
 """Run the workbench with uvicorn: on loopback or on another host, with a token."""
 
+import asyncio
 import os
 import secrets
 import socket
@@ -108,9 +109,16 @@ class WorkbenchServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        self._warm_up = asyncio.create_task(self._start_workers_and_models())
+
+    async def _start_workers_and_models(self) -> None:
+        """Get ready for requests one thing after the other: the page's first screen needs Work."""
+        await self._pools.quick.warm_up()
+        await self._pools.slow.warm_up()
         self._registry.warm_up()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._warm_up.cancel()
         await super().shutdown(sockets)
         await self._pools.close()
 

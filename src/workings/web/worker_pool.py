@@ -241,8 +241,9 @@ class WorkerPool:
         self._running += Counter()  # drops clients without a running request
 
     async def warm_up(self) -> None:
-        """Start the processes, so that the first requests do not wait for them."""
-        await asyncio.gather(*map(_try_to_start, self._workers))
+        """Start the processes one by one, so that the first requests do not wait for them."""
+        for worker in reversed(self._workers):  # the last one gets the first request
+            await _try_to_start(worker)
 
     def kill(self) -> None:
         """End the processes at once."""
@@ -264,10 +265,6 @@ class WorkerPools:
 
     def __init__(self, size: int = NUM_WORKERS, runs: Sequence[RegisteredRun] = ()) -> None:
         self.quick, self.slow = WorkerPool(size, runs), WorkerPool(size, runs, SLOW_NICENESS)
-
-    async def warm_up(self) -> None:
-        """Start the processes, so that the first requests do not wait for them."""
-        await asyncio.gather(self.quick.warm_up(), self.slow.warm_up())
 
     def kill(self) -> None:
         """End the processes at once."""
@@ -295,11 +292,8 @@ class IsolatedRoutes:
     ) -> None:
         self.app, self.pools, self.paths = app, pools, paths
         self.slow, self.prefixes = slow, prefixes
-        self._warm_up: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and self._warm_up is None:
-            self._warm_up = asyncio.ensure_future(self.pools.warm_up())
         if not self._is_isolated(scope):
             await self.app(scope, receive, send)
             return
