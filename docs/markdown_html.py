@@ -95,17 +95,21 @@ def to_plain_text(token: Token) -> str:
     return "".join(" " if child.type == "softbreak" else child.content for child in children)
 
 
+_get_lexer = cache(get_lexer_by_name)
+_FORMATTER = HtmlFormatter(wrapcode=True)
+
+
 @cache
 def highlight_code(code: str, language: str, attributes: str = "") -> str:
     """Return highlighted code, or plain code in an unknown language."""
     try:
-        lexer = get_lexer_by_name({"sh": "bash"}.get(language, language))
+        lexer = _get_lexer({"sh": "bash"}.get(language, language))
     except ClassNotFound:
         return f'<pre tabindex="0"><code>{escape(code)}</code></pre>'
     # The file name goes inside <pre>: markdown-it wraps other output in a second <pre>.
     title = f'<span class="file">{escape(attributes)}</span>' if attributes else ""
     return (
-        highlight(code, lexer, HtmlFormatter(wrapcode=True))
+        highlight(code, lexer, _FORMATTER)
         .replace('<div class="highlight"><pre>', f'<pre class="highlight" tabindex="0">{title}')
         .replace("</pre></div>", "</pre>")
     )

@@ -7,6 +7,7 @@ import ast
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "workings"
@@ -31,9 +32,14 @@ def _files(package: str) -> list[Path]:
     return sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
 
 
+@cache
+def _parse(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def package_page() -> str:
     """Return the page of `workings` itself: its public names, and where each is defined."""
-    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    tree = _parse(PACKAGE / "__init__.py")
     tables = {ast.unparse(n.targets[0]): n.value for n in tree.body if isinstance(n, ast.Assign)}
     modules: dict[str, str] = ast.literal_eval(tables["_LAZY_MODULES"])
     lines = [f"- `workings.{name}`: {_summary(name, modules[name])}" for name in sorted(modules)]
@@ -43,13 +49,13 @@ def package_page() -> str:
 def _summary(name: str, module: str) -> str:
     """Return the first line of a name's docstring, with a link to its full description."""
     if name == module:  # a subpackage
-        tree = ast.parse((PACKAGE / name / "__init__.py").read_text(encoding="utf-8"))
+        tree = _parse(PACKAGE / name / "__init__.py")
         first_line = (ast.get_docstring(tree) or "").partition("\n")[0]
         return f"{first_line} [More]({name}.md)"
     package, *inside = module.split(".")
     files = [PACKAGE.joinpath(package, *inside).with_suffix(".py")] if inside else _files(package)
     for file in files:
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        for node in _parse(file).body:
             if isinstance(node, Definition) and node.name == name:
                 first_line = (ast.get_docstring(node) or "").partition("\n")[0]
                 return f"{first_line} [More]({package}.md#{name.lower()})"
@@ -58,7 +64,7 @@ def _summary(name: str, module: str) -> str:
 
 def describe_module(file: Path) -> str:
     """Return the docstring of a module and the description of each public name, in source order."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = _parse(file)
     parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
     name = ".".join(part for part in parts if part != "__init__")
     summary = markdown(ast.get_docstring(tree) or "")

@@ -6,6 +6,7 @@ import shutil
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
 
 MIN_COLUMNS = 24  # narrower terminals are treated as this wide
@@ -50,6 +51,8 @@ def escape_control(text: str) -> str:
     >>> escape_control("red \x1b[31m alert")
     'red \\x1b[31m alert'
     """
+    if text.isprintable():
+        return text
     return "".join(
         c
         if c in _ALLOWED_CONTROLS or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -140,6 +143,7 @@ def wrap_to_columns(text: str, columns: int, subsequent_indent: str = "") -> lis
     return [part.rstrip().replace("\u00a0", " ") for part in [*lines, line]]
 
 
+@lru_cache(maxsize=4096)
 def _character_width(character: str) -> int:
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
         return 0

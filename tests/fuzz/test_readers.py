@@ -1,4 +1,4 @@
-"""Fuzz every reader with forty files; the slow tests for a minute, with atheris if installed.
+"""Fuzz every reader with twenty files; the slow tests for a minute, with atheris if installed.
 
 For longer: `python fuzz/run.py all --seconds 600`.
 """
@@ -21,7 +21,7 @@ def _load_program():
 
 
 PROGRAM = _load_program()
-NUM_FILES = 40
+NUM_FILES = 20
 NAMES = list(PROGRAM.readers())
 
 

@@ -47,17 +47,22 @@ def test_encoders_of_other_packages_give_a_grid(package):
         build_captioner({"encoder": f"{package}/resnet19"}, VOCAB_SIZE)
 
 
-def test_models_without_a_feature_grid_are_refused():
+@pytest.mark.parametrize(
+    ("name", "pixels", "reason"),
+    [
+        ("swin_t", 64, "does not return a grid"),  # channels come last there
+        ("resnet18", 32, "32 pixels to one grid cell"),
+        pytest.param(
+            *("vit_b_32", 64, "cannot encode images of 64 pixels"), marks=pytest.mark.slow
+        ),
+        pytest.param(*("vgg11", 16, "cannot encode images of 16 pixels"), marks=pytest.mark.slow),
+    ],
+)
+def test_models_without_a_feature_grid_are_refused(name, pixels, reason):
     _import_torchvision()
     pytest.importorskip("torchvision")
-    for name, pixels, reason in (
-        ("swin_t", 64, "does not return a grid"),  # channels come last there
-        ("vit_b_32", 64, "cannot encode images of 64 pixels"),
-        ("vgg11", 16, "cannot encode images of 16 pixels"),
-        ("resnet18", 32, "32 pixels to one grid cell"),
-    ):
-        with pytest.raises(UserError, match=rf"model\.encoder = 'torchvision/{name}': .*{reason}"):
-            build_captioner({"encoder": f"torchvision/{name}"}, VOCAB_SIZE, pixels=pixels)
+    with pytest.raises(UserError, match=rf"model\.encoder = 'torchvision/{name}': .*{reason}"):
+        build_captioner({"encoder": f"torchvision/{name}"}, VOCAB_SIZE, pixels=pixels)
 
 
 def test_pixels_are_normalized_as_the_encoder_was_trained():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kinds_of_sheets import make_sheet_of_one, render_sheet_of_one
 
 from workings.problems.sheets import Sheet, make_sheet
 from workings.problems.sheets.rounded_solution import make_answer_key
@@ -23,7 +24,7 @@ HOSTILE = (
 
 @pytest.fixture(scope="module")
 def sheets() -> dict[str, Sheet]:
-    sheets = {kind: make_sheet(kind, SHEET_KINDS[kind].sizes[0], 1, 5) for kind in SHEET_KINDS}
+    sheets = {kind: make_sheet_of_one(kind) for kind in SHEET_KINDS}
     sheets["mistakes"] = make_sheet("multi-head", "2x3", 2, 5, mistakes=True)
     sheets["columns"] = make_sheet("masked", "2x3", 1, 5, vectors="columns")
     sheets["hostile"] = make_sheet("masked", "2x3", 1, 5, title=HOSTILE)
@@ -32,7 +33,10 @@ def sheets() -> dict[str, Sheet]:
 
 @pytest.fixture(scope="module")
 def files(sheets: dict[str, Sheet]) -> dict[str, dict[str, str]]:
-    return {name: render_files(sheet) for name, sheet in sheets.items()}
+    return {
+        name: render_sheet_of_one(name) if name in SHEET_KINDS else render_files(sheet)
+        for name, sheet in sheets.items()
+    }
 
 
 def test_html_is_well_formed_and_self_contained(files: dict[str, dict[str, str]]) -> None:

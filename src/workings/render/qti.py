@@ -10,6 +10,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from xml.etree import ElementTree as ET
 
 from workings.languages import get_language, gettext
@@ -72,11 +73,13 @@ VERSIONS = (
 )
 
 
+QTI_PACKAGES = {f"qti-{version.number}.zip": version for version in VERSIONS}
+
+
 def render_qti_packages(sheet: PrintedSheet) -> dict[str, bytes]:
     """Return the packages of a sheet, by file name."""
     return {
-        f"qti-{version.number}.zip": _make_archive(render_qti(sheet, version))
-        for version in VERSIONS
+        name: _make_archive(render_qti(sheet, version)) for name, version in QTI_PACKAGES.items()
     }
 
 
@@ -446,6 +449,7 @@ def _rename(root: Element) -> None:
             element.set(_to_kebab(name), element.attrib.pop(name))
 
 
+@cache
 def _to_kebab(name: str) -> str:
     return re.sub(r"[A-Z]", lambda match: f"-{match[0].lower()}", name)
 

@@ -33,7 +33,7 @@ from workings.problems.sheets.printed_sheet import (
 from workings.problems.sheets.sheet import Sheet
 from workings.problems.worked_problem import Panel
 from workings.render.moodle import render_moodle
-from workings.render.qti import render_qti_packages
+from workings.render.qti import QTI_PACKAGES, render_qti_packages
 
 
 def write_sheet(sheet: Sheet, folder: str | Path) -> None:
@@ -43,15 +43,19 @@ def write_sheet(sheet: Sheet, folder: str | Path) -> None:
 
 def render_files(sheet: Sheet) -> dict[str, str]:
     """Return every file of a sheet that is text, by its path in the folder."""
-    files = render_all_files(sheet)
-    return {name: content for name, content in files.items() if isinstance(content, str)}
+    return _render_texts(sheet, make_printed_sheet(sheet))
 
 
 def render_all_files(sheet: Sheet) -> dict[str, str | bytes]:
     """Return every file of a sheet by its path in the folder: texts, and packages as bytes."""
     printed = make_printed_sheet(sheet)
-    packages = render_qti_packages(printed)
-    files: dict[str, str | bytes] = {
+    files: dict[str, str | bytes] = {**_render_texts(sheet, printed)}
+    files |= {f"key/{name}": package for name, package in render_qti_packages(printed).items()}
+    return dict(sorted(files.items()))
+
+
+def _render_texts(sheet: Sheet, printed: PrintedSheet) -> dict[str, str]:
+    files = {
         "sheet.html": render_html(printed),
         "sheet.tex": render_latex(printed),
         "sheet.ipynb": render_notebook(make_cells(sheet, printed)),
@@ -60,9 +64,9 @@ def render_all_files(sheet: Sheet) -> dict[str, str | bytes]:
         "key/moodle.xml": render_moodle(printed),
         **format_problem_files(sheet),
         **format_answer_files(sheet),
-        **{f"key/{name}": package for name, package in packages.items()},
     }
-    files[MANIFEST] = format_manifest(sheet, [*files, MANIFEST])
+    packages = (f"key/{name}" for name in QTI_PACKAGES)
+    files[MANIFEST] = format_manifest(sheet, [*files, *packages, MANIFEST])
     return dict(sorted(files.items()))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from kinds_of_sheets import ALL_BUT_DEAR
 
 from workings.problems import Report
 from workings.problems.sheets import Sheet, make_sheet
@@ -62,10 +63,11 @@ def run_notebook(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.slow), 5])
-@pytest.mark.parametrize("kind", SHEET_KINDS)
+@pytest.mark.parametrize("kind", ALL_BUT_DEAR)
 def test_handouts_have_no_number_of_the_key(kind: str, seed: int) -> None:
     vectors = "columns" if seed == 5 else "rows"
-    sheet = make_sheet(kind, SHEET_KINDS[kind].sizes[0], 2, seed, vectors=vectors)
+    count = 1 if seed == 5 else 2
+    sheet = make_sheet(kind, SHEET_KINDS[kind].sizes[0], count, seed, vectors=vectors)
     files = render_files(sheet)
     answers = find_answers(sheet, files)
     # The answers of some are small integers.

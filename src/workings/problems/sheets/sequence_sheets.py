@@ -33,7 +33,7 @@ from workings.problems.sheets.sampling import (
 )
 from workings.problems.sheets.sheet_kind import Fields, Givens, SheetKind, SheetPlan, SizeOption
 
-_MAX_TRIES = 3_000
+_MAX_TRIES = 300  # of each part
 _NUM_CLASSES = 3
 _MAX_LOWEST, _MIN_HIGHEST = -0.1, 0.5  # of the scores of a softmax
 _NUM_DECODER_STEPS = 2
@@ -66,35 +66,67 @@ def _draw_both_directions(
 
 
 def draw_encoder_decoder(rng: Random, plan: SheetPlan) -> Givens:
-    """Draw an encoder and a decoder, with attention if the kind has it; nothing saturates."""
+    """Draw an encoder and a decoder, with attention if the kind has it; nothing saturates.
+
+    One part after another is drawn until it suits those before it: all at once rarely suit.
+    """
     d, hidden = plan.width, plan.hidden_size
     x = draw_inputs(rng, plan.tokens, d, SMALL_INPUT_VALUES)
     encoder = _draw_rnn_weights(rng, x, hidden)
-    givens: Givens = {"X": x, **{f"encoder.{name}": w for name, w in encoder.items()}}
     states = _run_encoder(x, encoder)
+    attention: Givens = {}
+    if _has_attention(plan):
+        attention = _draw_givens(
+            lambda: _draw_attention(rng, hidden),
+            lambda givens: _attend(states[-1:], states, givens) is not None,
+        )
+    decoder = _draw_givens(
+        lambda: _draw_decoder(rng, plan) | attention,
+        lambda givens: _run_decoder(states, givens) is not None,
+    )
+    decoder_states = _run_decoder(states, decoder)
+    assert decoder_states is not None
+    output = _draw_givens(
+        lambda: _draw_output(rng, hidden),
+        lambda givens: all(
+            _is_clear_softmax(s @ givens["W_hy"] + givens["b_y"]) for s in decoder_states
+        ),
+    )
+    return {"X": x, **{f"encoder.{name}": w for name, w in encoder.items()}, **decoder, **output}
+
+
+def _draw_givens(draw: Callable[[], Givens], accept: Callable[[Givens], bool]) -> Givens:
     for _ in range(_MAX_TRIES):
-        decoder = _draw_decoder(rng, plan)
-        if _is_instructive_decoder(states, decoder):
-            return {**givens, **decoder}
+        givens = draw()
+        if accept(givens):
+            return givens
     raise SamplingError
+
+
+def _draw_attention(rng: Random, hidden: int) -> Givens:
+    return {
+        "attention.W_s": draw_weight(rng, hidden, hidden, GATE_WEIGHT_VALUES, 0.8),
+        "attention.W_h": draw_weight(rng, hidden, hidden, GATE_WEIGHT_VALUES, 0.8),
+        "attention.v": draw_vector(rng, hidden, (-2, -1, 1, 2, 3)),
+    }
 
 
 def _draw_decoder(rng: Random, plan: SheetPlan) -> Givens:
     d, hidden, values = plan.width, plan.hidden_size, GATE_WEIGHT_VALUES
-    givens: Givens = {
+    return {
         "decoder.Y": draw_inputs(rng, _NUM_DECODER_STEPS, d, SMALL_INPUT_VALUES),
         "decoder.W_ys": draw_weight(rng, d, hidden, values),
         "decoder.W_ss": draw_weight(rng, hidden, hidden, values, 0.8),
         "decoder.W_cs": draw_weight(rng, hidden, hidden, values, 0.8),
         "decoder.b": draw_vector(rng, hidden, BIAS_VALUES),
-        "W_hy": draw_weight(rng, hidden, _NUM_CLASSES, values, 0.9),
+    }
+
+
+def _draw_output(rng: Random, hidden: int) -> Givens:
+    return {
+        "W_hy": draw_weight(rng, hidden, _NUM_CLASSES, GATE_WEIGHT_VALUES, 0.9),
         "b_y": draw_vector(rng, _NUM_CLASSES, BIAS_VALUES),
     }
-    if _has_attention(plan):
-        givens["attention.W_s"] = draw_weight(rng, hidden, hidden, values, 0.8)
-        givens["attention.W_h"] = draw_weight(rng, hidden, hidden, values, 0.8)
-        givens["attention.v"] = draw_vector(rng, hidden, (-2, -1, 1, 2, 3))
-    return givens
 
 
 def _has_attention(plan: SheetPlan) -> bool:
@@ -110,25 +142,33 @@ def _run_encoder(x: Floats, weights: Givens) -> Floats:
     return np.concatenate(states)
 
 
-def _is_instructive_decoder(states: Floats, givens: Givens) -> bool:
-    """Return True if no tanh and no softmax of the decoder is near its limits."""
-    s, c = states[-1:], states[-1:]
+def _run_decoder(states: Floats, givens: Givens) -> list[Floats] | None:
+    """Return the states of the decoder; None if a tanh or its attention is near its limits."""
+    s, context, decoder_states = states[-1:], states[-1:], []
     for y in givens["decoder.Y"]:
         if "attention.v" in givens:
-            hidden = s @ givens["attention.W_s"] + states @ givens["attention.W_h"]
-            scores = givens["attention.v"] @ np.tanh(hidden).T
-            is_one_sided = not hidden.min() < 0 < hidden.max()
-            if is_one_sided or not is_unsaturated(hidden) or not _is_clear_softmax(scores):
-                return False
-            c = _softmax(scores) @ states
+            attended = _attend(s, states, givens)
+            if attended is None:
+                return None
+            context = attended
         total = y @ givens["decoder.W_ys"] + s @ givens["decoder.W_ss"]
-        total = total + c @ givens["decoder.W_cs"] + givens["decoder.b"]
+        total = total + context @ givens["decoder.W_cs"] + givens["decoder.b"]
         if not is_instructive(total) or not total.min() < 0 < total.max():
-            return False
+            return None
         s = np.tanh(total)
-        if not _is_clear_softmax(s @ givens["W_hy"] + givens["b_y"]):
-            return False
-    return True
+        decoder_states.append(s)
+    return decoder_states
+
+
+def _attend(s: Floats, states: Floats, givens: Givens) -> Floats | None:
+    """Return the context of a state of the decoder; None if the attention is near its limits."""
+    hidden = s @ givens["attention.W_s"] + states @ givens["attention.W_h"]
+    scores = givens["attention.v"] @ np.tanh(hidden).T
+    is_one_sided = not hidden.min() < 0 < hidden.max()
+    if is_one_sided or not is_unsaturated(hidden) or not _is_clear_softmax(scores):
+        return None
+    context: Floats = _softmax(scores) @ states
+    return context
 
 
 def _is_clear_softmax(scores: Floats) -> bool:
