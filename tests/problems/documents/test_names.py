@@ -38,7 +38,8 @@ X = "X = [[1, 0], [0, 2]]\n"
 )  # fmt: skip
 def test_names_of_steps(name: str, key: str) -> None:
     text = X + f"$${name} = " + r"\begin{bmatrix} 1 & 0 \\ 0 & 4 \end{bmatrix}$$"
-    assert [claim.key for claim in read_problem(text).claims] == [key]
+    problem = read_problem(text)
+    assert [*(claim.key for claim in problem.claims), *problem.unjudged] == [key]
 
 
 def test_prose_is_not_a_formula() -> None:
@@ -125,4 +126,5 @@ def test_names_are_learned_from_their_use() -> None:
     text = "H = [[1, 0], [0, 2]]\nQ = H W_Q\nP = [[1, 0], [0, 4]]\nA = softmax(P / 2)\n"
     problem = read_problem(text + "B = [[1, 0], [0, 1]]\nZ = B V")
     assert problem.sizes.given == {"X"}
-    assert [claim.key for claim in problem.claims] == ["scores", "weights"]
+    keys = [*(claim.key for claim in problem.claims), *problem.unjudged]
+    assert keys == ["scores", "weights"]

@@ -80,6 +80,7 @@ class AttentionNames:
             for element in statement.elements
             for token in element
         )
+        self._summands = _find_summands(statements)
         self._mixed_letters = self._find_mixed_letters(statements)
         self._learn(statements)
         self.vectors = self._find_vectors(statements)
@@ -291,9 +292,16 @@ class AttentionNames:
                 problem="" if rows else "a matrix of its product is not readable",
             )
 
+    def is_summand(self, statement: Statement) -> bool:
+        """Return True for a matrix that X is a sum of: embeddings, position codes."""
+        symbol = get_symbol(statement)
+        return symbol is not None and symbol.name in self._summands
+
     def _name(self, index: int, statement: Statement) -> tuple[str, str] | None:
         """Return the role of the value of a statement and what shows it."""
         symbol = get_symbol(statement)
+        if self.is_summand(statement):
+            return None
         name = normalize_name(symbol.name) if symbol is not None else ""
         usual = ATTENTION_ROLES.get(name.lower()) or self._guess(symbol, statement)
         usual = "mixed" if name in self._mixed_letters else usual
@@ -509,6 +517,19 @@ class AttentionNames:
     def _read(self, token: Token) -> list[list[str]] | None:
         literal = read_literal((token,), self._grids)
         return None if literal is None else literal[0]
+
+
+def _find_summands(statements: Sequence[Statement]) -> set[str]:
+    """Return the names of the matrices that X is stated to be the sum of: X = E + P."""
+    names: set[str] = set()
+    for statement in statements:
+        symbol = get_symbol(statement)
+        if symbol is None or symbol.name not in ("X", "x"):
+            continue
+        for element in statement.elements[1:]:
+            if any(t.text == "+" for t in element) and not any(t.kind == "func" for t in element):
+                names |= {t.symbol.name for t in element if t.kind == "sym" and t.symbol}
+    return names - {"X", "x"}
 
 
 def _find_projection(element: Element) -> str | None:

@@ -5,7 +5,7 @@ run with relation signs is a chain; a run that begins with one continues the run
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -472,8 +472,9 @@ def find_statements(source: Source) -> list[Statement]:
     """Return the statements of a document in order, with their values and labels."""
     statements: list[Statement] = []
     sections = _number_sections(source)
+    known: dict[str, Rows] = {}
     for run in _join_runs(find_runs(source)):
-        for tokens in _split_statements(run.tokens):
+        for tokens in _split_statements(run.tokens, source.grids, known):
             elements = [tuple(element) for element in _split_at_relations(tokens)]
             if not elements:
                 continue
@@ -498,6 +499,9 @@ def find_statements(source: Source) -> list[Statement]:
                 statement.label = _find_label(source, run.line)
                 _take_name(statement, source.lines)
             statements.append(statement)
+            first = statement.elements[0][0] if statement.elements[0] else None
+            if first is not None and first.symbol is not None and statement.value is not None:
+                known[first.symbol.name] = statement.value
     return statements
 
 
@@ -589,8 +593,13 @@ def _is_formula_part(run: Run) -> bool:
     return not any(token.kind == "grid" for token in run.tokens) and len(run.tokens) < 12
 
 
-def _split_statements(tokens: list[Token]) -> Iterator[list[Token]]:
-    """Yield the statements of a run: X = [matrix] W_Q = [matrix] are two."""
+def _split_statements(
+    tokens: list[Token], grids: Sequence[Grid], known: Mapping[str, Rows]
+) -> Iterator[list[Token]]:
+    """Yield the statements of a run: X = [matrix] W_Q = [matrix] are two.
+
+    `known` has the matrices so far: Z = [matrix] V = [matrix] is a product if V is another one.
+    """
     start = 0
     relations = [k for k, token in enumerate(tokens) if token.kind == "rel"]
     for first, second in pairwise(relations):
@@ -605,6 +614,7 @@ def _split_statements(tokens: list[Token]) -> Iterator[list[Token]]:
             and any(token.kind == "sym" for token in tokens[start:first])
             and not (between[0].kind == "num" and len(between) < 2)
             and not _is_projected(tokens[start:first], between[1])
+            and not _is_known_factor(tokens[start:first], between[1], tokens[second:], grids, known)
         ):
             yield tokens[start : first + 2]
             start = first + 2
@@ -616,6 +626,26 @@ def _is_projected(left: Sequence[Token], factor: Token) -> bool:
     names = [token.symbol.name for token in left if token.symbol is not None]
     is_output = bool(names) and not names[-1].startswith(("W", "X"))
     return is_output and factor.symbol is not None and factor.symbol.name in ("W_O", "W_o")
+
+
+_LEFT_OF_FACTOR = {"V": r"[^QKVXW].*", "W_Q": "[Qq]", "W_K": "[Kk]", "W_V": "[Vv]"}
+
+
+def _is_known_factor(
+    left: Sequence[Token],
+    factor: Token,
+    after: Sequence[Token],
+    grids: Sequence[Grid],
+    known: Mapping[str, Rows],
+) -> bool:
+    """Return True for Z = [weights] V = [matrix] where V has other numbers."""
+    names = [token.symbol.name for token in left if token.symbol is not None]
+    name = factor.symbol.name if factor.symbol is not None else ""
+    pattern = _LEFT_OF_FACTOR.get(name)
+    if not names or pattern is None or name not in known or not re.fullmatch(pattern, names[-1]):
+        return False
+    values = [grids[token.grid].rows for token in after[1:2] if token.kind == "grid"]
+    return bool(values) and values[0] != known[name]
 
 
 def _split_at_relations(tokens: list[Token]) -> Iterator[list[Token]]:

@@ -13,7 +13,12 @@ from workings.problems.documents.chains import Statement
 from workings.problems.documents.entries import Entry
 from workings.problems.documents.examples import Example, find_place
 from workings.problems.documents.layer_assembly import LayerAssembler
-from workings.problems.documents.reports import ExampleReport, Unread, describe_reading
+from workings.problems.documents.reports import (
+    ExampleReport,
+    Unread,
+    describe_reading,
+    remove_nested,
+)
 from workings.problems.documents.sources import Source
 from workings.problems.documents.value_names import (
     compute_share,
@@ -231,6 +236,8 @@ class ExampleJudge:
         for statement in self._example.bare:
             if not statement.value or statement.value_grid < 0:
                 continue
+            if self._example.names is not None and self._example.names.is_summand(statement):
+                continue
             is_named = len([e for e in statement.elements if e]) > 1
             is_open = is_named or self._is_unexplained(statement)
             if is_open and may_be_a_step(problem, statement.value):
@@ -321,7 +328,7 @@ class ExampleJudge:
             ):
                 continue
             path = format_claim_path(problem.kind, key)
-            if _remove(assembly.table["claim"], path.split(".")):
+            if remove_nested(assembly.table["claim"], path.split(".")):
                 self._example.entries.remove(entry)
                 self._example.bare.append(entry.statement)
                 freed[path] = entry.statement
@@ -512,19 +519,10 @@ def _build_without_misfits(
             path = match[2].rstrip(".")
             claim = table["claim"]
             where = claim["again"][int(match[1]) - 1] if match[1] else claim
-            if not _remove(where, path.split(".")):
+            if not remove_nested(where, path.split(".")):
                 raise
             dropped.append((path, str(error).removeprefix("claim.")))
     raise UserError("too many of its numbers do not fit together")
-
-
-def _remove(table: dict[str, Any], path: list[str]) -> bool:
-    *outer, last = path
-    for name in outer:
-        if not isinstance(table.get(name), dict):
-            return False
-        table = table[name]
-    return table.pop(last, None) is not None
 
 
 def _matches(entry: Entry, path: str) -> bool:

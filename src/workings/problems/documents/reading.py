@@ -62,7 +62,7 @@ def read_problem(text: str, **settings: Any) -> Problem:
     """Return the problem of a text with a single worked example; settings as in a problem file."""
     document = judge_source(_read_text(text), settings)
     examples = document.examples or document.unclaimed
-    problems = [e.problem for e in examples if e.problem is not None]
+    problems = [problem for e in examples if (problem := e.without_doubt()) is not None]
     if len(problems) == 1:
         return problems[0]
     if problems:

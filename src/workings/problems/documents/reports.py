@@ -1,5 +1,6 @@
 """The reports of a document: its examples with their verdicts, and what was not read."""
 
+import copy
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from workings.problems.documents.entries import Entry
 from workings.problems.documents.sources import Place, Source
 from workings.problems.kinds.attention import resolve_scale
 from workings.problems.problem import Problem
+from workings.problems.problem_file import format_claim_path
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,28 @@ class ExampleReport:
             table["mask"] = "causal"
         if "scale" in problem.kind.settings and problem.setting.scale != "sqrt(d_k)":
             table["scale"] = problem.setting.scale
-        return {**table, "given": problem.table["given"], "claim": problem.table.get("claim", {})}
+        return {
+            **table,
+            "given": problem.table["given"],
+            "claim": self._list_certain_claims(problem),
+        }
+
+    def _list_certain_claims(self, problem: Problem) -> dict[str, Any]:
+        """Return the claims of the problem file without those that are in doubt."""
+        claim: dict[str, Any] = copy.deepcopy(problem.table.get("claim", {}))
+        for key in self.report.problem.unjudged if self.report is not None else ():
+            remove_nested(claim, format_claim_path(problem.kind, key).split("."))
+        return claim
+
+    def without_doubt(self) -> Problem | None:
+        """Return the problem as it was read, without the claims that are in doubt."""
+        if self.problem is None or self.report is None:
+            return self.problem
+        problem, doubtful = copy.copy(self.problem), self.report.problem.unjudged
+        problem.table = {**problem.table, "claim": self._list_certain_claims(problem)}
+        problem.claims = [claim for claim in problem.claims if claim.key not in doubtful]
+        problem.unjudged = doubtful
+        return problem
 
     def summarize(self) -> str:
         """Return the verdict in words, and how the example was read."""
@@ -160,6 +183,16 @@ class DocumentReport:
             "unread": [unread.to_dict() for unread in self.unread],
         }
         return [*lines, json.dumps(document)]
+
+
+def remove_nested(table: dict[str, Any], path: list[str]) -> bool:
+    """Remove an item of nested tables; return False if there is none."""
+    *outer, last = path
+    for name in outer:
+        if not isinstance(table.get(name), dict):
+            return False
+        table = table[name]
+    return table.pop(last, None) is not None
 
 
 def format_places(places: list[Place]) -> str:

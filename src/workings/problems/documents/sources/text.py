@@ -8,6 +8,7 @@ from workings.problems.documents.sources.grids import find_grids
 from workings.problems.documents.sources.layout import read_layout
 from workings.problems.documents.sources.plain import normalize_characters, to_plain, unify_roots
 from workings.problems.documents.sources.rows import stack_labeled_rows
+from workings.problems.documents.sources.tables import is_symbol
 
 _HTML_COMMENT = re.compile(r"<!--(.*?)(?:-->|\Z)", re.DOTALL)
 _LATEX_COMMENT = re.compile(r"(?<!\\)%[^\n]*")
@@ -28,6 +29,9 @@ _NUMBERED_HEADING = re.compile(
 )
 _MATLAB_PROMPT = re.compile(r"\s*>> ?(?=\w)")
 _TRANSPOSED = re.compile(r"(?<=[\w)\]])'")
+_TUPLE_ASSIGNMENT = re.compile(  # X, W_Q = [matrix], [matrix]
+    r"\s*\w{1,12}(?:,\s*\w{1,12})+\s*=\s*\ue000\d+\ue001(?:\s*,\s*\ue000\d+\ue001)+[\s.;]*"
+)
 _WIDTH = re.compile(r"\b[A-Za-z_]\w{0,24}\.(?:shape\[-?1\]|size\(-1\))")
 _TURN = re.compile(r"\b(\w+)\.(?:transpose\([^()]*\)|t\(\)|mT\b|permute\([^()]*\))")
 _TURN_CALL = re.compile(r"\btranspose\((\w+)\)")
@@ -159,7 +163,12 @@ def _add_tables(
                     split(line) for line in lines[index:stop] if not _TABLE_RULE.fullmatch(line)
                 ]
                 parts = Source(grids=source.grids)
-                parts.add_table(cells, place_of(numbers[index]))
+                if _is_table_of_matrices(cells):
+                    for row in cells[1:]:
+                        for name, cell in zip(cells[0], row, strict=True):
+                            parts.add_line(f"{name} = {cell}", place_of(numbers[index]))
+                else:
+                    parts.add_table(cells, place_of(numbers[index]))
                 if parts.lines:
                     out[index] = "\n".join(line.text for line in parts.lines)
                     out[index + 1 : stop] = [None] * (stop - index - 1)
@@ -167,6 +176,16 @@ def _add_tables(
                 stop = index
         index = max(stop, index + 1)
     return out
+
+
+def _is_table_of_matrices(cells: list[list[str]]) -> bool:
+    """Return True for a header of names with a matrix under each of them."""
+    is_even = len(cells) > 1 and len({len(row) for row in cells}) == 1
+    return (
+        is_even
+        and all(map(is_symbol, cells[0]))
+        and all("\ue000" in cell for row in cells[1:] for cell in row)
+    )
 
 
 def _is_bar_row(line: str) -> bool:
@@ -246,6 +265,8 @@ class _LineReader:
         elif _UNDERLINE.fullmatch(line):
             self._source.add_line("", place)
             return
+        if _TUPLE_ASSIGNMENT.fullmatch(line):
+            line = _split_assignment(line)
         for part in line.split("\n"):
             part = re.sub(r"^\s*(?:[>•]\s*|[-*+]\s+|\d{1,2}[.)]\s+)+", "", part)
             self._source.add_line(_separate(to_plain(part)), place)
