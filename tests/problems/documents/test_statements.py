@@ -99,7 +99,7 @@ def test_formulas_and_prose_are_no_accusation() -> None:
       \begin{bmatrix} 3 \\ 4 \end{bmatrix} = 1*3+2*4 = 11$$
     $$\left[\frac{e^2}{e^2+e^4}, \frac{e^4}{e^2 + e^4}\right] = [0.1, 0.9] \to \text{first}$$
     Note: the output is a matrix.
-    $$V = \begin{bmatrix} 1 & 0 \\ 0 & 2 \end{bmatrix}_{2 \times 2} \cancel{\text{no}} (2 \times 2)$$
+    $$V = \begin{bmatrix} 1 & 0 \\ 0 & 2 \end{bmatrix}_{2 \times 2} \cancel{x} (2 \times 2)$$
 
     $$X = \begin{bmatrix} 1 & 0 \\ 0 & 2 \end{bmatrix}$$
     $$Q = \begin{bmatrix} 1 \cdot 1 + 0 & 0 \\ 0 & 2 \cdot 1 \end{bmatrix}
