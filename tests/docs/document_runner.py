@@ -156,7 +156,7 @@ class RunCache:
 
         arguments = parse_command(words)
         if arguments.data is not None:  # small files, which the document has written
-            self.run_in_silence([*words, *(["--minutes", "0.1"] if self.short else [])])
+            self.run_in_silence([*words, *(["--minutes", "0.03"] if self.short else [])])
             return
         if arguments.start_from is not None:  # the result depends on more than the recipe
             self.run_in_silence([*words, *(["--train.epochs", "1"] if self.short else [])])

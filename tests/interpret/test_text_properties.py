@@ -1,7 +1,6 @@
 """Properties of texts: compared with marks by hand and with Python's tokenizer."""
 
 import io
-import time
 import token
 import tokenize
 
@@ -123,10 +122,8 @@ def test_pattern_holds_in_its_matches_or_their_first_group():
 
 
 def test_pattern_that_does_not_terminate_is_stopped():
-    start = time.perf_counter()
     with pytest.raises(UserError, match="took more than 1 s"):
         from_pattern("bad", r"(a+)+$", timeout=1.0).compute_values("a" * 60 + "b")
-    assert time.perf_counter() - start < 30
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{99999999999}", "*"])

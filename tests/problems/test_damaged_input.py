@@ -282,7 +282,7 @@ def fuzz(reader: Callable[[str], None], originals: list[str], examples: int) -> 
 
 @pytest.mark.parametrize(("reader", "originals"), CASES)
 def test_damaged_text(reader: Callable[[str], None], originals: list[str]) -> None:
-    fuzz(reader, originals, 150)
+    fuzz(reader, originals, 80)
 
 
 @pytest.mark.slow

@@ -78,6 +78,6 @@ def test_float64_arrays_are_copied_exactly(vectors):
 
 
 def test_too_many_heads_are_refused_by_their_cost() -> None:
-    problem = {"X": [[1.0] * 512] * 500, "heads": 512}
+    problem = {"X": [[1.0] * 512] * 100, "heads": 512}
     with pytest.raises(UserError, match="more than 5,000,000 numbers; expected fewer tokens"):
         Problem(**problem)

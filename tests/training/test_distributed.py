@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -204,23 +205,6 @@ def write_recipe(tmp_path, table):
     return path
 
 
-def test_an_error_is_printed_once(tmp_path, tables):
-    path = write_recipe(tmp_path, tables.classifier())
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "thesis.txt").write_text("precious")
-    done = subprocess.run(
-        torchrun(2, "-m", "workings", "train", path, "--out", tmp_path / "run"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode != 0
-    lines = [line for line in done.stderr.splitlines() if "is not empty" in line]
-    assert [line.startswith("workings: ") for line in lines] == [True, False]
-    assert "traceback : workings: " in lines[1]  # in the summary of torchrun
-    assert done.stderr.count("Traceback") == 1  # that of torchrun itself
-
-
 # -- slow tests ------------------------------------------------------------------------------------
 
 
@@ -229,7 +213,9 @@ def list_workers(process):
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     workers = {}
     for pid in children.read_text().split():
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
+        environment = b""
+        with suppress(FileNotFoundError, ProcessLookupError):  # a child that has ended since
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
         if rank := re.search(rb"(?:^|\0)RANK=(\d+)", environment):
             workers[int(rank.group(1))] = int(pid)
     return workers
@@ -257,6 +243,24 @@ def wait_for_end(process):
             for pid in (*list_workers(process).values(), process.pid):
                 os.kill(pid, signal.SIGKILL)
             process.communicate()
+
+
+@pytest.mark.slow
+def test_an_error_is_printed_once(tmp_path, tables):
+    path = write_recipe(tmp_path, tables.classifier())
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("precious")
+    done = subprocess.run(
+        torchrun(2, "-m", "workings", "train", path, "--out", tmp_path / "run"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    lines = [line for line in done.stderr.splitlines() if "is not empty" in line]
+    assert [line.startswith("workings: ") for line in lines] == [True, False]
+    assert "traceback : workings: " in lines[1]  # in the summary of torchrun
+    assert done.stderr.count("Traceback") == 1  # that of torchrun itself
 
 
 @pytest.mark.slow
