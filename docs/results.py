@@ -29,9 +29,9 @@ def classifiers() -> str:
         without_overlap = result.get("test_accuracy_without_overlap")
         rows.append(
             (
-                f"[{name}](recipes/{name}.toml)",
+                " + ".join(f"[{part}](recipes/{part}.toml)" for part in name.split("+")),
                 f"{result['parameters']:,}",
-                str(len(result["curves"])),
+                "–" if "classifiers" in result else str(len(result["curves"])),
                 f"{result['minutes']:.1f} ({result['threads']})",
                 f"**{100 * result['test_accuracy']:.2f} %**",
                 "–" if without_overlap is None else f"{100 * without_overlap:.2f} %",

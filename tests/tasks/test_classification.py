@@ -1,11 +1,14 @@
 """Text classification: learning, predicting, padding, and texts that are in several splits."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 import toys
 
+from workings.cli import main
 from workings.errors import UserError
 from workings.recipes import ClassificationRecipe, build_recipe
 from workings.tasks.classification import Classification, read_texts
@@ -139,3 +142,42 @@ def test_a_part_of_the_validation_texts_is_measured_after_an_epoch(tmp_path):
     assert task.eval_stride > 1
     part, _ = task.compute_split_logits("validation", task.local_group, task.eval_stride)
     torch.testing.assert_close(part, logits[:: task.eval_stride])
+
+
+def test_an_ensemble_has_the_mean_probabilities(tmp_path, capsys):
+    texts = toys.write_texts(tmp_path / "texts.jsonl")
+    for seed in (1, 2):
+        recipe = toys.texts_recipe(texts, "--train.epochs", "1")
+        train_recipe(replace(recipe, seed=seed), tmp_path / f"run{seed}", mode="quiet")
+    first, second = (load(tmp_path / f"run{seed}") for seed in (1, 2))
+    data = str(texts)
+    metrics = first.evaluate_ensemble([second], data)
+    texts = [e.text for e in first.examples["test"]]
+    mean = (first.predict(texts) + second.predict(texts)) / 2
+    labels = [example.label for example in first.examples["test"]]
+    predicted = [first.labels[k] for k in mean.argmax(1)]
+    assert metrics["test_accuracy"] == pytest.approx(np.mean(np.equal(predicted, labels)))
+    assert metrics["classifiers"] == 2
+    command = ["evaluate", str(tmp_path / "run1"), "--with", str(tmp_path / "run2")]
+    assert main([*command, "--data", data, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["test_accuracy"] == metrics["test_accuracy"]
+    assert main(command) == 2  # the seed selects the test texts
+    assert "different test texts: give --data" in capsys.readouterr().err
+    other = tmp_path / "other.jsonl"
+    rows = ({"text": f"{'xy'[k % 2]} {k}", "label": "xy"[k % 2]} for k in range(18))
+    other.write_text("\n".join(map(json.dumps, rows)))
+    train_recipe(toys.texts_recipe(other, "--train.epochs", "1"), tmp_path / "other", mode="quiet")
+    assert main([*command[:2], "--with", str(tmp_path / "other"), "--data", data]) == 2
+    assert "different labels" in capsys.readouterr().err
+
+
+def test_the_record_of_an_ensemble_has_the_sums_of_its_runs(tmp_path):
+    texts = toys.write_texts(tmp_path / "texts.jsonl")
+    recipe = toys.texts_recipe(texts, "--train.epochs", "1")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
+    run, record = str(tmp_path / "run"), tmp_path / "record.json"
+    assert main(["evaluate", run, "--with", run, "--record", str(record)]) == 0
+    alone, both = toys.result(tmp_path / "run"), json.loads(record.read_text())
+    assert both["parameters"] == 2 * alone["parameters"]
+    assert both["title"] == f"{alone['title']} + {alone['title']}"
+    assert both["test_accuracy"] == alone["test_accuracy"]

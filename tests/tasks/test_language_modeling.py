@@ -18,6 +18,7 @@ from workings.decode import Sampling, generate
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.models.language import build_language_model
+from workings.tasks import language_modeling
 from workings.tasks.language_modeling import (
     LanguageModeling,
     list_non_text_ids,
@@ -99,6 +100,17 @@ def test_too_short_a_text_is_refused(tmp_path, content, message):
     (tmp_path / "text.txt").write_text(content)
     with pytest.raises(UserError, match=message):
         LanguageModeling.from_recipe(toys.corpus_recipe(tmp_path / "text.txt"))
+
+
+def test_the_tokenizer_of_a_long_text_is_trained_once(text, monkeypatch):
+    monkeypatch.setattr(language_modeling, "MIN_CACHED_CHARACTERS", 10)
+    recipe = toys.corpus_recipe(text)
+    done = []
+    first = LanguageModeling.from_recipe(recipe, lambda *progress: done.append(progress))
+    assert done[0] == (0, 3 * text.stat().st_size)
+    assert done == sorted(done)
+    monkeypatch.setattr(language_modeling, "train_tokenizer", None)  # not called again
+    assert LanguageModeling.from_recipe(recipe).tokenizer == first.tokenizer
 
 
 def test_too_many_streams_are_refused(text):

@@ -5,11 +5,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from workings.data.encode_worker import encode_texts
 from workings.data.file_array import FileArray, FileBytes
-from workings.data.tokenizers.base import Tokenizer
+from workings.data.tokenizers.base import Tokenizer, tokenizer_from_dict
 from workings.errors import UserError
 from workings.io import atomic_write, file_lock, open_regular_file
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:  # numpy is imported in functions: readers of named datasets d
 
 TokenIds: TypeAlias = "FileArray | NDArray[np.uint16]"
 
+ARRAY_FOLDERS = ("tokens", "images")
+"""The folders of the cache that have arrays."""
 DIGEST_BYTES = 32
 """A cached file ends with the SHA-256 of its content."""
 
@@ -64,9 +68,43 @@ def open_cached_array(
         if array is None:
             _write_chunks(path, make_chunks(), category)
             array = _open_verified(path, dtype)
+            _remove_oldest(folder.parent, path)
+        with suppress(OSError):
+            os.utime(path)  # when it was last used
     if array is None:  # possible on a file system without locks
         raise UserError(f"{path}: another process changed the file: try again")
     return array
+
+
+def cache_limit() -> int:
+    """Return how many bytes the cached arrays may have: WORKINGS_CACHE_GB, or 10 GB."""
+    value = os.environ.get("WORKINGS_CACHE_GB", "10")
+    try:
+        gigabytes = float(value)
+    except ValueError:
+        gigabytes = -1.0
+    if not 0 <= gigabytes < 10**6:
+        raise UserError(f"WORKINGS_CACHE_GB = {value!r}: expected a number of gigabytes")
+    return int(gigabytes * 10**9)
+
+
+def _remove_oldest(cache: Path, newest: Path) -> None:
+    """Remove the arrays that have not been used for longest until the rest is within the limit.
+
+    A training that reads a removed file keeps it until it ends.
+    """
+    files = (p for name in ARRAY_FOLDERS for p in (cache / name).glob("*"))
+    arrays = [p for p in files if p != newest and not p.name.startswith(".")]
+    ranked = []
+    with suppress(OSError):  # another process removes them, too
+        ranked = sorted((p.stat().st_mtime, p.stat().st_size, p) for p in arrays)
+    excess = newest.stat().st_size + sum(size for _, size, _ in ranked) - cache_limit()
+    for _, size, path in ranked:
+        if excess <= 0:
+            return
+        with suppress(OSError):  # Windows does not remove a file that is open
+            path.unlink()
+            excess -= size
 
 
 def _open_verified(path: Path, dtype: str) -> tuple[FileArray, str] | None:
@@ -110,18 +148,29 @@ def encode_cached(texts: Iterable[str], tokenizer: Tokenizer, checksum: str) -> 
 
     They are encoded once for each checksum of the text and tokenizer.
     """
-    import numpy as np
-
     dtype = "uint16" if len(tokenizer) <= 2**16 else "uint32"
     settings = json.dumps(tokenizer.to_dict(), sort_keys=True)
-
-    def encode_chunks() -> "Iterable[NDArray[np.unsignedinteger]]":
-        return (np.asarray(tokenizer.encode(text), dtype=dtype) for text in texts)
-
-    ids, _ = open_cached_array("tokens", f"{checksum}\0{settings}", dtype, encode_chunks)
+    ids, _ = open_cached_array(
+        "tokens",
+        f"{checksum}\0{settings}",
+        dtype,
+        lambda: encode_texts(texts, tokenizer, dtype),
+    )
     if not len(ids):
         raise UserError("the text is empty: there is nothing to train on")
     return ids
+
+
+def train_cached_tokenizer(train: "Callable[[], Tokenizer]", key: str) -> Tokenizer:
+    """Return a tokenizer that is trained once for each key, and then read from the cache."""
+    import numpy as np
+
+    def encode() -> "Iterable[NDArray[Any]]":
+        table = json.dumps(train().to_dict())
+        return [np.frombuffer(table.encode(), np.uint8)]
+
+    raw, _ = open_cached_array("tokens", f"tokenizer\0{key}", "uint8", encode)
+    return tokenizer_from_dict(json.loads(raw[:].tobytes()))
 
 
 def compute_text_checksum(texts: Iterable[str]) -> tuple[str, int]:

@@ -79,6 +79,26 @@ def read_corpus(name: str, column: str = "") -> Iterator[str]:
         yield "".join(chunk)
 
 
+def estimate_characters(name: str) -> int:
+    """Return about how many characters a corpus has, by the size of its files; 0: unknown."""
+    if name in BUILTIN_CORPORA:
+        return 0
+    path = Path(name) if name not in CORPORA else _locate_corpus(name)
+    files = path.rglob("*.txt*") if path.is_dir() else [path] if path.is_file() else []
+    factors = ((file.stat().st_size, 3 if file.suffix == ".gz" else 1) for file in files)
+    return sum(size * factor for size, factor in factors)
+
+
+def sample_chunks(chunks: Iterable[str], total: int, limit: int) -> Iterator[str]:
+    """Yield chunks of a text of `total` characters: all, or evenly spread ones of about `limit`."""
+    seen = taken = 0
+    for chunk in chunks:
+        seen += len(chunk)
+        if total <= limit or taken < seen * limit / total:
+            taken += len(chunk)
+            yield chunk
+
+
 def _read_text_folder(folder: Path) -> Iterator[str]:
     files = sorted(p for p in folder.rglob("*") if p.name.endswith((".txt", ".txt.gz")))
     if not files:

@@ -281,7 +281,9 @@ class Classification(Task):
         """
         if not self._sequences.get("test"):
             return {}
-        logits, targets = self.compute_split_logits("test", process_group)
+        return self._measure_test(*self.compute_split_logits("test", process_group))
+
+    def _measure_test(self, logits: Tensor, targets: Tensor) -> dict[str, Any]:
         correct = self.scheme.is_correct(logits, targets).float()
         measured = self.scheme.measure(logits, targets)
         metrics: dict[str, Any] = {
@@ -318,6 +320,25 @@ class Classification(Task):
         """Compute the metrics on a dataset's test split, a file, or the recipe's test split."""
         self.encode_splits(self._load_evaluation_splits(data), ("test",))
         return self.test(self.local_group)
+
+    def evaluate_ensemble(
+        self, others: Sequence["Classification"], data: str | None = None
+    ) -> dict[str, Any]:
+        """Compute the metrics of the mean probabilities of several classifiers."""
+        members = [self, *others]
+        probabilities, texts = [], []
+        for task in members:
+            if task.labels != self.labels or type(task.scheme) is not type(self.scheme):
+                raise UserError("the classifiers have different labels: an ensemble needs the same")
+            task.encode_splits(task._load_evaluation_splits(data), ("test",))
+            texts.append([example.text for example in task.examples["test"]])
+            if texts[-1] != texts[0]:
+                raise UserError("the classifiers have different test texts: give --data")
+            logits, targets = task.compute_split_logits("test", task.local_group)
+            probabilities.append(task.scheme.probabilities(logits).double())
+        mean = torch.stack(probabilities).mean(0)
+        logits = mean.log() if isinstance(self.scheme, SingleLabel) else mean.logit()
+        return {**self._measure_test(logits.float(), targets), "classifiers": len(members)}
 
     def _load_evaluation_splits(self, data: str | None) -> Splits:
         config = self.recipe.data

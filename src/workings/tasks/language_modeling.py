@@ -1,6 +1,7 @@
 """Language modeling: training on a text, measuring perplexity, and completing prompts."""
 
 import hashlib
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,8 +15,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from workings.data.cache import TokenIds, compute_text_checksum, encode_cached
-from workings.data.corpora import list_corpora, read_corpus
+from workings.config import to_table
+from workings.data.cache import (
+    TokenIds,
+    compute_text_checksum,
+    encode_cached,
+    train_cached_tokenizer,
+)
+from workings.data.corpora import (
+    estimate_characters,
+    list_corpora,
+    read_corpus,
+    sample_chunks,
+)
 from workings.data.download import ProgressCallback
 from workings.data.readers import detect_format_by_name
 from workings.data.tokenizers.base import (
@@ -62,6 +74,12 @@ EVAL_BATCH_SIZE = 64  # windows per batch of the evaluation, unless MAX_LOGITS a
 MAX_LOGITS = 2**26  # 256 MiB in float32
 DECODE_CONTEXT = 4  # tokens of context with which new tokens are decoded
 COUNTED_CHUNK = 2**20  # tokens read at a time to count characters or unknown tokens
+READINGS = 3  # of a text: for its checksum, for the vocabulary, and to encode it
+MAX_VOCABULARY_CHARACTERS = 50_000_000
+"""Characters of the training text from which a vocabulary of words or byte pairs is learned."""
+MIN_CACHED_CHARACTERS = 10_000_000
+"""The tokenizer of a longer text is cached; else it takes no time."""
+MAX_BASELINE_TOKENS = 20_000_000
 EMPTY_IDS: TokenIds = np.zeros(0, np.uint16)
 
 # From the prompt's ids, the number of tokens and the sampling: each token, and its logits.
@@ -97,24 +115,40 @@ class LanguageModeling(Task):
         tokenizer: Tokenizer | None = None,
     ) -> Self:
         """Read the text, train the tokenizer and build a new model."""
-        del progress  # texts are on disk, and read at once
         config, name = recipe.tokenizer, recipe.data.set
-        checksum, characters = compute_text_checksum(read_corpus(name, recipe.data.text))
+        expected = estimate_characters(name) if progress else 0
+
+        def read(part: int) -> Iterator[str]:
+            """Read the text, which is a part of the work."""
+            done = 0
+            for chunk in read_corpus(name, recipe.data.text):
+                if progress and expected:
+                    progress(part * expected + min(done, expected), READINGS * expected)
+                done += len(chunk)
+                yield chunk
+
+        checksum, characters = compute_text_checksum(read(0))
         if characters < 2:
             size = "a single character" if characters else "it is empty"
             raise UserError(f"{name}: {size}: there is nothing to predict")
-        text = read_corpus(name, recipe.data.text)
-        train_text = _slice_text(text, 0, count_train_characters(recipe, characters))
-        tokenizer = tokenizer or train_tokenizer(
-            config.kind,
-            train_text,
-            config.vocab_size,
-            config.min_count,
-            pad_to=config.padded_vocab_size,
-        )
+        train_characters = count_train_characters(recipe, characters)
+
+        def train() -> Tokenizer:
+            text = _slice_text(read(1), 0, train_characters)
+            if config.kind != "characters":  # all of them are counted: it takes no time
+                text = sample_chunks(text, train_characters, MAX_VOCABULARY_CHARACTERS)
+            size, padded = config.vocab_size, config.padded_vocab_size
+            return train_tokenizer(config.kind, text, size, config.min_count, pad_to=padded)
+
+        if tokenizer is None and characters > MIN_CACHED_CHARACTERS:
+            key = f"{checksum} {train_characters} {json.dumps(to_table(config))}"
+            tokenizer = train_cached_tokenizer(train, key)
+        tokenizer = tokenizer or train()
         torch.manual_seed(recipe.seed)
         task = cls(recipe, tokenizer, cls.build_model(recipe, tokenizer))
-        task._train_ids, task._validation_ids = task._split_ids(checksum, characters)
+        task._train_ids, task._validation_ids = task._split_ids(
+            checksum, characters, partial(read, 2)
+        )
         counts = {"train": len(task._train_ids), "validation": len(task._validation_ids)}
         task.data_info = {"set": name, "characters": characters, **counts, "sha256": checksum}
         return task
@@ -135,12 +169,15 @@ class LanguageModeling(Task):
         chunks = (self._train_ids[k : k + COUNTED_CHUNK] for k in starts)
         return unknown_rate((chunk, self.tokenizer) for chunk in chunks)
 
-    def _split_ids(self, checksum: str, characters: int) -> tuple[TokenIds, TokenIds]:
+    def _split_ids(
+        self, checksum: str, characters: int, read: Callable[[], Iterable[str]] | None = None
+    ) -> tuple[TokenIds, TokenIds]:
         """Return the ids of the training and of the validation text, encoded separately."""
         name, cut = self.recipe.data.set, count_train_characters(self.recipe, characters)
+        read = read or partial(read_corpus, name, self.recipe.data.text)
         train, validation = (
             encode_cached(
-                _slice_text(read_corpus(name, self.recipe.data.text), a, b),
+                _slice_text(read(), a, b),
                 self.tokenizer,
                 f"{checksum} {a} {b}",
             )
@@ -243,7 +280,8 @@ class LanguageModeling(Task):
 
     def score_baselines(self) -> dict[str, float]:
         """Score single tokens and trigrams, in bits per character of the validation text."""
-        train, validation = np.asarray(self._train_ids), np.asarray(self._validation_ids)
+        train = np.asarray(self._train_ids[:MAX_BASELINE_TOKENS])
+        validation = np.asarray(self._validation_ids[:MAX_BASELINE_TOKENS])
         characters = _count_characters(validation, self.tokenizer) / len(validation)
         return {
             name: score_ngram_model(train, validation, len(self.tokenizer), order) / characters

@@ -559,6 +559,13 @@ def write_record(
     write_json(path, {**result, **metrics, "recipe": recipe, "curves": curves})
 
 
+def sum_results(folders: Sequence[Path]) -> dict[str, Any]:
+    """Return the title of an ensemble of runs, and the sums of their sizes and minutes."""
+    results = [read_json(folder / "result.json") for folder in folders]
+    title = " + ".join(str(result["title"]) for result in results)
+    return {"title": title, **{k: sum(r[k] for r in results) for k in ("parameters", "minutes")}}
+
+
 def _extend_locked(run: Path, epochs: int, folder: Path) -> None:
     recipe = read_run_recipe(run)
     with _lock_folder(run):

@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from workings import registry
 from workings.errors import UserError, did_you_mean, safe_repr, truncate
 from workings.io import read_json_object, write_bytes
+
+if TYPE_CHECKING:  # numpy is imported in functions: the command line starts faster without it
+    import numpy as np
+    from numpy.typing import NDArray
 
 PAD_TOKEN, BOS_TOKEN, UNK_TOKEN, EOS_TOKEN = "<pad>", "<s>", "<unk>", "</s>"
 REPLACEMENT_CHARACTER = "\ufffd"  # stands for an incomplete character
@@ -102,6 +106,12 @@ class Tokenizer(ABC):
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """Return the ids of each text."""
         return [self.encode(text) for text in texts]
+
+    def encode_array(self, text: str, dtype: str) -> "NDArray[np.unsignedinteger[Any]]":
+        """Return the ids of a long text as an array of unsigned integers."""
+        import numpy as np
+
+        return np.asarray(self.encode(text), dtype=dtype)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids, without special tokens except for the unknown token."""
@@ -331,9 +341,14 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
             f"{path}: expected the special tokens {expected}, with or without {EOS_TOKEN}"
         )
     try:
-        return tokenizer_class.from_dict(table)
+        return tokenizer_from_dict(table)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path}: a broken tokenizer: {truncate(str(error), 150)}") from None
+
+
+def tokenizer_from_dict(table: dict[str, Any]) -> Tokenizer:
+    """Build the tokenizer that `Tokenizer.to_dict` described."""
+    return _import_class(table["kind"]).from_dict(table)
 
 
 def _import_class(kind: str) -> type[Tokenizer]:

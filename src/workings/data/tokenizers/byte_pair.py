@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from workings.data.ragged import RaggedArray
 from workings.data.tokenizers.base import UNK_TOKEN, Span, Tokenizer
 from workings.errors import UserError, install_command, safe_repr, truncate
 from workings.plain_text import replace_surrogates
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 NUM_BYTES = 256
 MAX_CACHED_CHUNKS = 2**18
-"""Chunks of text whose ids are cached by `encode_batch`."""
+"""Chunks of text whose ids are cached."""
 MAX_VARIANTS = 32
 """Splits of a word that are sampled per epoch; more occurrences of the word reuse them.
 
@@ -28,9 +29,10 @@ Most words of a language are rare. With this limit Multi30k takes two to three s
 """
 MAX_WORD_BYTES = 32
 """Longer words are split without dropout: in a text without spaces a sentence is one word."""
-# The engine never merges across the space between two words, so the chunks between these points
-# are encoded independently of each other.
-_split_chunks = re.compile(r"(?<=\S)(?= \S)").split
+# The engine never merges across the beginning of a word or of the spaces between words, so these
+# chunks are encoded independently of each other. White space is what the engine regards as such.
+_SPACE, _NO_SPACE = r"[^\S\x1c-\x1f]", r"[\S\x1c-\x1f]"
+_split_chunks = re.compile(f" ?{_NO_SPACE}+|{_SPACE}+(?!{_NO_SPACE})|{_SPACE}+").findall
 
 
 def _bytes_to_unicode() -> dict[int, str]:
@@ -46,6 +48,18 @@ def _bytes_to_unicode() -> dict[int, str]:
 
 _BYTE_TO_CHARACTER = _bytes_to_unicode()
 _CHARACTER_TO_BYTE = {character: byte for byte, character in _BYTE_TO_CHARACTER.items()}
+
+
+class _Numbering(dict[str, int]):
+    """Numbers of texts, in the order in which they are asked for; `new` are the last ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.new: list[str] = []
+
+    def __missing__(self, text: str) -> int:
+        self.new.append(text)
+        return self.setdefault(text, len(self))
 
 
 class BytePairTokenizer(Tokenizer):
@@ -85,7 +99,7 @@ class BytePairTokenizer(Tokenizer):
             if not {a, b, a + b} <= self._ids.keys():
                 raise UserError(f"the merges do not fit the vocabulary: {truncate(repr((a, b)))}")
         self._engine = _build_engine(self._ids, list(self.merges))
-        self._cached_ids: dict[str, list[int]] = {}
+        self._numbers, self._encodings = _Numbering(), list[list[int]]()
 
     @classmethod
     def train(
@@ -123,22 +137,29 @@ class BytePairTokenizer(Tokenizer):
     def encode(self, text: str) -> list[int]:
         return list(self._engine.encode(replace_surrogates(text)).ids)
 
+    def encode_array(self, text: str, dtype: str) -> NDArray[np.unsignedinteger[Any]]:
+        rows = self._number_chunks(_split_chunks(replace_surrogates(text)))
+        return RaggedArray.build(self._encodings, dtype)[rows].values
+
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         ids: list[list[int]] = []
         remaining = iter(texts)
         while batch := [_split_chunks(replace_surrogates(t)) for t in islice(remaining, 256)]:
-            self._cache_chunks({chunk for chunks in batch for chunk in chunks})
-            cache = self._cached_ids
-            ids += ([i for chunk in chunks for i in cache[chunk]] for chunks in batch)
+            rows = iter(self._number_chunks(list(chain.from_iterable(batch))).tolist())
+            encodings = self._encodings
+            ids += ([i for row in islice(rows, len(c)) for i in encodings[row]] for c in batch)
         return ids
 
-    def _cache_chunks(self, chunks: set[str]) -> None:
-        """Encode the chunks that are not cached yet; most chunks of a text are repetitions."""
-        if len(self._cached_ids) > MAX_CACHED_CHUNKS:
-            self._cached_ids.clear()
-        new = [chunk for chunk in chunks if chunk not in self._cached_ids]
-        for chunk, encoding in zip(new, self._engine.encode_batch_fast(new), strict=True):
-            self._cached_ids[chunk] = encoding.ids
+    def _number_chunks(self, chunks: list[str]) -> NDArray[np.intp]:
+        """Return where the ids of each chunk are in the cache; most chunks are repetitions."""
+        numbers = self._numbers
+        if len(numbers) > MAX_CACHED_CHUNKS:
+            numbers.clear()
+            self._encodings.clear()
+        rows = np.fromiter(map(numbers.__getitem__, chunks), np.intp, len(chunks))
+        self._encodings += (e.ids for e in self._engine.encode_batch_fast(numbers.new))
+        numbers.new.clear()
+        return rows
 
     def pre_tokenize(self, text: str) -> list[str]:
         """Split a text where merges stop, and write each byte as one character.
