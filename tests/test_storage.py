@@ -12,7 +12,16 @@ import torch
 from damage import error_message
 
 from workings import storage
-from workings.storage import CorruptFileError, read_json, read_tensors, write_json, write_tensors
+from workings.errors import UserError
+from workings.storage import (
+    CorruptFileError,
+    export_tensors,
+    import_tensors,
+    read_json,
+    read_tensors,
+    write_json,
+    write_tensors,
+)
 
 
 def test_no_module_reads_pickles():
@@ -140,3 +149,14 @@ def test_a_change_of_any_byte_is_noticed(tmp_path):
                     error_message(read_tensors, path, None, "mark")
                     continue
                 pytest.fail(f"{name}: byte {i} ^ {change}")
+
+
+def test_little_memory_is_no_damage(tmp_path, monkeypatch):
+    def fail(*arguments, **options):
+        raise RuntimeError("unable to mmap 8 bytes from file: Cannot allocate memory (12)")
+
+    path = tmp_path / "weights.safetensors"
+    export_tensors(path, {"a": torch.ones(2)})
+    monkeypatch.setattr(storage, "safe_open", fail)
+    with pytest.raises(UserError, match="too little memory to read it"):
+        import_tensors(path)

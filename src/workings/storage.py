@@ -168,6 +168,8 @@ def _wrap_format_errors(path: Path) -> Iterator[None]:
     except (OSError, MemoryError):
         raise
     except Exception as error:
+        if "Cannot allocate memory" in str(error):
+            raise UserError(f"{path}: too little memory to read it") from None
         raise CorruptFileError(
             f"{path}: not a safetensors file: {truncate(str(error), 150)}"
         ) from None

@@ -65,11 +65,17 @@ def test_strings_and_comments_match_pythons_tokenizer():
     source = source[: source.rindex("\n\n\n")] + "\n"
     quoted, commented = np.zeros(len(source), bool), np.zeros(len(source), bool)
     starts = np.cumsum([0, *(len(line) for line in source.splitlines(keepends=True))])
+    opened = []  # from Python 3.12 on, an f-string is tokens from its start to its end
     try:
         for item in tokenize.generate_tokens(io.StringIO(source).readline):
             start = starts[item.start[0] - 1] + item.start[1]
             end = starts[item.end[0] - 1] + item.end[1]
-            if item.type == token.STRING:
+            name = token.tok_name[item.type]
+            if name.endswith("STRING_START"):
+                opened.append(start)
+            elif name.endswith("STRING_END"):
+                quoted[opened.pop() : end] = True
+            elif item.type == token.STRING:
                 quoted[start:end] = True
             elif item.type == token.COMMENT:
                 commented[start:end] = True

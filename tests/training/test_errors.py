@@ -73,9 +73,9 @@ def test_out_of_memory(tmp_path):
     )
     training = ["train", str(tmp_path / "long.toml"), "--quiet", "--out"]
     commands = [
+        ["evaluate", str(tmp_path / "run"), "--data", str(tmp_path / "long.jsonl")],
         [*training, str(tmp_path / "step")],
         [*training, str(tmp_path / "model"), "--model.d_model", "65536", "--model.d_ff", "65536"],
-        ["evaluate", str(tmp_path / "run"), "--data", str(tmp_path / "long.jsonl")],
     ]
     done = subprocess.run(
         [sys.executable, "-c", WITH_LITTLE_MEMORY, json.dumps(commands)],
@@ -85,7 +85,7 @@ def test_out_of_memory(tmp_path):
         check=False,
     )
     assert done.stdout == "[2, 2, 2]\n", done.stderr
-    in_step, in_model, in_evaluation = done.stderr.splitlines()
+    in_evaluation, in_step, in_model = done.stderr.splitlines()
     assert (
         "out of memory at step 1 with a batch of 160 texts, the longest of 512 tokens: "
         "a smaller train.batch_size" in in_step

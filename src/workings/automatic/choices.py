@@ -206,7 +206,8 @@ def choose_translator(statistics: PairStatistics, minutes: float, flops: float) 
             "heads": 4,
             "dropout": 0.2 if is_repeated else 0.1,
         },
-        "search": {"beams": 4 if s.pairs < 50_000 else 1},
+        # transformers has no length penalty like ours: without one, its texts are the same.
+        "search": {"beams": 4 if s.pairs < 50_000 else 1, "length_penalty": 0.0},
         "train": {
             "epochs": epochs,
             "batch_size": 2048 if s.pairs > 5000 else 1024,
