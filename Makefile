@@ -20,7 +20,9 @@ docs: $(VENV)/.docs
 # Two worker processes: the suite is measured on two cores. Each starts with half of the tests, so
 # that neighboring files share their fixtures; one that is done takes tests of the other.
 # Only slow tests use schemathesis, and its plugin takes a second to load in each process.
+# Tests start hundreds of processes: where Python writes no bytecode, each would compile the package.
 test: $(VENV)/.dev chromium
+	@$(BIN)/python -m compileall -q src
 	$(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal -p no:schemathesis
 
 # What runs without torch, for instance on another Python: make test-base PYTHON=python3.13 VENV=.venv-3.13

@@ -216,7 +216,7 @@ def test_workflow_runs_the_commands_of_the_makefile():
     makefile = read("Makefile")
     commands = "\n".join(list_commands(ROOT / ".github/workflows/test.yml", "test"))
     base_tests = re.search(r"(?m)^BASE_TESTS := (.*)", makefile)[1]
-    whole_suite = re.search(r"(?m)^test:.*\n\t\$\(BIN\)/(python .*)", makefile)[1]
+    whole_suite = re.search(r"(?m)^test:.*\n(?:\t@.*\n)*\t\$\(BIN\)/(python .*)", makefile)[1]
     assert f"python -m pytest -q {base_tests}\n" in commands
     assert whole_suite in commands
     assert '--editable ".[all,dev]"' in commands
