@@ -204,3 +204,71 @@ h_1 &= 0.622 \cdot \tanh(0.287) = 0.174
 \end{{align*}}
 """)
     assert (example.kind, example.verdict) == ("lstm", "right")
+
+
+def test_no_number_is_lost_where_a_second_layout_is_tried() -> None:
+    example = read(
+        """Eingabe X
+1,2;-0,5;-0,4
+-0,4;-0,1;-0,3
+
+W_Q
+0,3;0,8
+-0,1;0,2
+0,2;-0,3
+
+W_K
+0,8;1,0
+1,6;0,7
+0,9;1,5
+
+W_V
+1,3;0,9
+0,9;0,3
+1,3;0,3
+
+Q
+0,33;0,98
+-0,17;-0,25
+
+K
+-0,20;0,25
+-0,75;-0,92
+
+V
+0,59;0,81
+-1,00;-0,48
+
+Skalarprodukte
+0,1790;1,1491
+-0,0285;0,3575
+
+Gewichte (Softmax, kausale Maske)
+1,000;0,000
+0,432;0,568
+""",
+        "blatt.csv",
+    )
+    assert example.verdict == "wrong"
+    assert example.report is not None
+    assert example.report.first is not None
+    assert (example.report.first.step, example.report.first.cell) == ("scores", (0, 1))
+
+
+def test_rows_between_bars_and_a_corner_that_names_the_table() -> None:
+    rows = "\n".join(
+        f"{name}\n    | {a}  {b} |\n    | {c}  {d} |\n"
+        for name, a, b, c, d in (
+            ("X:", 1, 0, 0, 2), ("W_Q:", 1, 1, 0, 1), ("W_K:", 1, 0, 1, 1), ("W_V:", 2, 0, 0, 1),
+        )
+    )  # fmt: skip
+    table = "| Weights | cat | sat |\n|---|---|---|\n| cat | 0.11 | 0.89 |\n| sat | 0.06 | 0.94 |\n"
+    assert read(f"{rows}\n{table}").verdict == "right"
+    wrong = read(f"{rows}\n{table.replace('0.06', '0.16')}")
+    assert wrong.verdict == "wrong"
+
+
+def test_a_formula_that_adds_a_mask_is_no_clean_bill_without_it() -> None:
+    example = read(f"{GIVENS}\n{SCALED.replace('A =', 'A = softmax(QK^T/√2 + M) =')}")
+    assert example.verdict == "not judged"
+    assert example.other is not None

@@ -54,6 +54,7 @@ class Assembly:
     declared: set[str] = field(default_factory=set)  # settings that a formula states as default
     undeclared: set[str] = field(default_factory=set)  # settings that the numbers may overrule
     has_unknown_mask: bool = False
+    adds_mask: bool = False  # a formula adds a mask
     possible_scale: float | None = None  # a number that the text divides something by
     has_plain_softmax: bool = False  # softmax(S) for scores that only a letter names
     lettered: set[str] = field(default_factory=set)  # steps that no formula names
@@ -519,7 +520,8 @@ class AttentionAssembler:
         result.has_plain_softmax = any(_is_softmax_of_scores(f, True) for f in formulas)
         by_formula = {e.role for e in self._example.entries if e.evidence == "formula"}
         result.lettered = {e.role for e in self._example.entries} - by_formula
-        result.has_unknown_mask = any("mask" in f for f in formulas) or says_causal(text)
+        result.adds_mask = any("mask" in formula for formula in formulas)
+        result.has_unknown_mask = result.adds_mask or says_causal(text)
 
     def _declare_divisor(self, table: dict[str, Any], divisor: Divisor, width: int | None) -> None:
         if (width is not None and divisor.is_default(width)) or (

@@ -719,7 +719,7 @@ def _drop_divisor(statement: Statement) -> None:
 
 def _is_root(element: Element) -> bool:
     return bool(element) and all(
-        token.kind in ("num", "open", "close") or token.text in ("√", "d", "d_k", "dk", "/")
+        token.kind in ("num", "open", "close") or token.text in ("√", "d", "d_k", "dk", "/", "÷")
         for token in element
     )
 
@@ -751,6 +751,10 @@ def _take_name(statement: Statement, lines: Sequence[Line]) -> None:
     if is_formula and any(token.kind in ("sym", "func") for token in tokens):
         statement.elements.insert(0, tuple(tokens))
         statement.label = ""
+    elif 1 < len(tokens) < 5 and [token.kind for token in tokens] == ["word"] * (
+        len(tokens) - 1
+    ) + ["sym"]:
+        statement.elements.insert(0, (tokens[-1],))  # weight matrix W_Q
 
 
 def _find_label(source: Source, line: int) -> str:

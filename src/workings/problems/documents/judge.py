@@ -144,7 +144,8 @@ class ExampleJudge:
         if not (is_open and report.problem.column_vectors and report.verdict == "right"):
             return None
         try:
-            rows, _ = _build_without_misfits({**assembly.table, "vectors": "rows"}, assembly)
+            table = copy.deepcopy({**assembly.table, "vectors": "rows"})
+            rows, _ = _build_without_misfits(table, assembly)
             other = rows.check()
         except UserError:
             return None
@@ -163,12 +164,13 @@ class ExampleJudge:
         if is_said and "scale" in problem.undeclared and setting.scale != problem.setting.scale:
             table["scale"] = "sqrt(d_k)"
         is_unmasked = setting.mask is None and not setting.causal
-        if is_unmasked and "mask" in problem.undeclared and mentions_mask(text):
+        is_masked = assembly.adds_mask or mentions_mask(text)
+        if is_unmasked and "mask" in problem.undeclared and is_masked:
             table["mask"] = "causal"
         if table == assembly.table:
             return None
         try:
-            other = _build_without_misfits(table, assembly)[0].check()
+            other = _build_without_misfits(copy.deepcopy(table), assembly)[0].check()
         except UserError:
             return None
         return other if other.verdict == "wrong" else None
@@ -316,7 +318,8 @@ class ExampleJudge:
             key = entry.role if entry.part is None else f"{entry.role}.{entry.part}"
             has_formula = len([e for e in entry.statement.elements if len(e) > 1]) > 0
             is_letter = entry.evidence == "letter" and entry.statement.value_grid >= 0
-            is_letter = is_letter and not has_formula
+            is_weak = entry.evidence == "caption" and entry.role in ("scaled", "masked")
+            is_letter = (is_letter or is_weak) and not has_formula
             if not is_letter or entry.rows is None or key not in claimed or entry.row is not None:
                 continue
             own = problem.orient(problem.exact_matrices[key].mid)
@@ -357,7 +360,9 @@ class ExampleJudge:
         results: list[tuple[int, Problem, list[tuple[str, str]], dict[str, Any]]] = []
         error: UserError | None = None
         for vectors in options:
-            table = dict(assembly.table)
+            table = copy.deepcopy(
+                assembly.table
+            )  # each option drops the claims that it cannot have
             if vectors == "columns":
                 table["vectors"] = "columns"
             try:
@@ -385,9 +390,8 @@ class ExampleJudge:
         """Check the problem; numbers that depend on something unreadable are never wrong."""
         report = problem.check()
         if assembly.possible_scale and "scale" in problem.undeclared and report.counts["wrong"]:
-            other = _build_without_misfits(
-                {**assembly.table, "scale": assembly.possible_scale}, assembly
-            )
+            table = copy.deepcopy({**assembly.table, "scale": assembly.possible_scale})
+            other = _build_without_misfits(table, assembly)
             scaled = other[0].check()
             if scaled.counts["wrong"] < report.counts["wrong"]:
                 problem, report = other[0], scaled

@@ -62,7 +62,7 @@ _HIDES_LATER = re.compile(
     re.IGNORECASE,
 )
 _NEGATED = re.compile(
-    r"\b(?:no|not|without|unlike|later|next|instead of|would|will|could|if|in contrast|whereas|n't)\b"
+    r"\b(?:no|not|without|unlike|later(?!\\s+(?:word|token|position|one|key|part))|next(?!\\s+(?:word|token))|instead of|would|will|could|if|in contrast|whereas|n't)\b"
     r"|\b(?:ohne|nicht|kein\w*|später|sonst|würde|sans|pas|sin|si)\b|不(?:使用|需要|用)|没有|无",
     re.IGNORECASE,
 )

@@ -29,6 +29,9 @@ _PERCENT_FORMATS = {9: 0, 10: 2}
 _REFERENCE = re.compile(r"([A-Z]{1,3})(\d{1,7})")
 
 
+_CAPTION = re.compile(r"\s*(?:Table|Tabelle|Tableau|Tabla|Tabella|表)\s*\d+\s*[:.–-]\s*", re.I)
+
+
 class Archive:
     """A ZIP archive with limits on what it unpacks."""
 
@@ -189,7 +192,7 @@ def add_word(source: Source, content: bytes) -> None:
     if root is None:
         raise UserError("not a Word file: it has no word/document.xml")
     body = next((e for e in root if _tag(e) == "body"), root)
-    for number, element in enumerate(_list_blocks(body), start=1):
+    for number, element in _put_captions_first(list(_list_blocks(body))):
         place = f"paragraph {number}"
         if _tag(element) == "tbl":
             _add_table(source, element, place)
@@ -200,7 +203,7 @@ def add_word(source: Source, content: bytes) -> None:
             if style is not None
             else ""
         )
-        text = format_paragraph(element)
+        text = _CAPTION.sub("", format_paragraph(element))
         if (
             re.match(r"(?:heading|title|berschrift|Titre)", name, re.IGNORECASE)
             or "berschrift" in name
@@ -208,6 +211,26 @@ def add_word(source: Source, content: bytes) -> None:
             source.add_line(text, place, 2)
         else:
             add_text(source, text, stand_at(place))
+
+
+def _put_captions_first(
+    blocks: list[ElementTree.Element],
+) -> list[tuple[int, ElementTree.Element]]:
+    """Return the numbered blocks of a document with the caption of each table before it.
+
+    In a document whose first table has its caption below, the others have so, too.
+    """
+    numbered = list(enumerate(blocks, start=1))
+    is_caption = [
+        _tag(e) == "p" and _CAPTION.match(format_paragraph(e)) is not None for e in blocks
+    ]
+    first = next((k for k, e in enumerate(blocks) if _tag(e) == "tbl"), None)
+    if first is None or (first and is_caption[first - 1]):
+        return numbered
+    for k in range(len(blocks) - 1):
+        if _tag(blocks[k]) == "tbl" and is_caption[k + 1]:
+            numbered[k : k + 2] = [numbered[k + 1], numbered[k]]
+    return numbered
 
 
 def _list_blocks(body: ElementTree.Element) -> Iterator[ElementTree.Element]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from workings.problems.documents.matrices import Rows
 from workings.problems.documents.sources.cells import read_cell
 from workings.problems.documents.sources.plain import to_plain
+from workings.problems.documents.words import find_caption_role
 
 _SCRIPT = r"[_^]\{?\(?[\w,'+-]{1,8}\)?\}?"
 _SYMBOL = re.compile(
@@ -163,7 +164,7 @@ def _label(
     ]
     for i, j in candidates:
         is_corner = has_rows and has_columns and (i, j) == (top - 1, left - 1)
-        if is_corner and not _are_names([text_at(i, j)]):
+        if is_corner and not _names_steps(text_at(i, j)):
             claimed += [(i, j)] if text_at(i, j) else []  # the header of the labels
             continue
         if text_at(i, j) and (i, j) not in used:
@@ -190,6 +191,11 @@ def is_symbol(label: str) -> bool:
 
 def _are_names(labels: Sequence[str]) -> bool:
     return all(map(is_symbol, labels))
+
+
+def _names_steps(corner: str) -> bool:
+    """Return True for a corner that names the table, not the words beside its rows."""
+    return is_symbol(corner) or find_caption_role(corner) not in (None, "X")
 
 
 def _base(name: str) -> str:

@@ -32,6 +32,7 @@ _TRANSPOSED = re.compile(r"(?<=[\w)\]])'")
 _TUPLE_ASSIGNMENT = re.compile(  # X, W_Q = [matrix], [matrix]
     r"\s*\w{1,12}(?:,\s*\w{1,12})+\s*=\s*\ue000\d+\ue001(?:\s*,\s*\ue000\d+\ue001)+[\s.;]*"
 )
+_DRAWN_ROW = re.compile(r"\s*\|\s*[-+]?[\d.,]+(?:\s+[-+]?[\d.,]+)+\s*\|\s*")
 _WIDTH = re.compile(r"\b[A-Za-z_]\w{0,24}\.(?:shape\[-?1\]|size\(-1\))")
 _TURN = re.compile(r"\b(\w+)\.(?:transpose\([^()]*\)|t\(\)|mT\b|permute\([^()]*\))")
 _TURN_CALL = re.compile(r"\btranspose\((\w+)\)")
@@ -189,7 +190,8 @@ def _is_table_of_matrices(cells: list[list[str]]) -> bool:
 
 
 def _is_bar_row(line: str) -> bool:
-    return line.strip().startswith("|") and line.count("|") > 1
+    is_drawn = _DRAWN_ROW.fullmatch(line) is not None  # | 1.0  0.5 |, a row between brackets
+    return line.strip().startswith("|") and line.count("|") > 1 and not is_drawn
 
 
 def _split_bars(line: str) -> list[str]:
