@@ -1,6 +1,7 @@
 """Check tensor shapes in signatures where layers and models are tested, and share fixtures."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -19,6 +20,12 @@ CHECKED_MODULES = ["workings.attention", "workings.layers", "workings.trace"]
 SHAPE_CHECKED_FOLDERS = ("tests", "layers", "models")
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded
+
+# A shell ignores SIGINT for commands in its background, nohup ignores SIGHUP, and processes inherit
+# both; tests of signals need what a terminal has.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 HAS_TORCH = find_spec("torch") is not None  # `make test-base` has the base install only
 if HAS_TORCH:

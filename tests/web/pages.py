@@ -66,7 +66,7 @@ class PagePool:
 
     def _new_page(self, options: dict[str, Any]) -> Any:
         page = self._browser.new_context(**options).new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         page.on("console", self._on_console)
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("request", self._on_request)
