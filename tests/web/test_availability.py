@@ -39,7 +39,7 @@ SMALL = {"table": {"given": {"X": [["1", "0"], ["0", "2"]]}}}
 def port() -> Iterator[int]:
     with serve_in_background() as address:
         port = int(address.rpartition(":")[2])
-        assert post(port, "/api/work", SMALL)[0] == 200  # the workers have started
+        assert len(running_workers(port)) == 2
         yield port
 
 
@@ -70,22 +70,26 @@ def wide_check(side: int, heads: int) -> dict[str, Any]:
     return {"table": {"given": given, "settings": {"heads": heads}, "claims": claims}}
 
 
+def running_workers(port: int) -> set[int]:
+    """Return the processes of a server, one for quick requests and one for slow ones."""
+    for name in ("work", "check"):
+        assert post(port, f"/api/{name}", SMALL)[0] == 200  # it has started
+    return worker_processes()
+
+
 def worker_processes() -> set[int]:
-    children = Path(f"/proc/self/task/{os.getpid()}/children")
-    if not children.exists():
+    """Return the processes of the pools; any process may end while they are looked for."""
+    if not Path("/proc/self/stat").exists():
         pytest.skip("the system does not list child processes")
-    found = set()
-    for thread in Path("/proc/self/task").iterdir():
-        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended since
-            found |= {int(pid) for pid in (thread / "children").read_text().split()}
-    return {pid for pid in found if b"workings.web.worker" in command_line(pid)}
+    return {int(folder.name) for folder in Path("/proc").glob("[0-9]*") if is_worker(folder)}
 
 
-def command_line(pid: int) -> bytes:
-    """Return the command line of a process, or nothing if it has ended."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    return b""
+def is_worker(folder: Path) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):  # it has ended since
+        parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        command = (folder / "cmdline").read_bytes()  # empty if it has ended
+        return parent == os.getpid() and b"workings.web.worker" in command
+    return False
 
 
 def resident_megabytes(pid: int) -> float:
@@ -100,7 +104,7 @@ def test_a_costly_check_is_refused_before_it_begins(port: int) -> None:
 
 def test_work_that_takes_too_long_is_ended(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "ANSWER_TIMEOUT", 0.5)
-    before = worker_processes()
+    before = running_workers(port)
     status, answer = post(port, "/api/check", wide_check(48, 4))
     assert status == 408
     assert "took longer than" in answer["error"]
@@ -114,7 +118,7 @@ def test_work_that_takes_too_long_is_ended(port: int, monkeypatch: pytest.Monkey
 def test_work_that_takes_too_much_memory_is_ended(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = worker_processes()
+    before = running_workers(port)
     monkeypatch.setattr(worker_pool, "MAX_EXTRA_MEMORY", 5 * 10**6)
     status, answer = post(port, "/api/check", wide_check(48, 4))
     assert (status, answer["error"]) == (422, "too large: it needs more than 5 MB of memory")
@@ -134,8 +138,7 @@ def test_a_worker_that_has_grown_says_that_it_ends() -> None:
 
 
 def test_a_client_that_leaves_ends_its_work(port: int) -> None:
-    assert post(port, "/api/check", SMALL)[0] == 200  # the worker has started
-    before = worker_processes()
+    before = running_workers(port)
     with pytest.raises(TimeoutError):
         post(port, "/api/check", wide_check(48, 4), timeout=0.3)
     wait_until(lambda: before - worker_processes())
@@ -163,7 +166,7 @@ def test_cells_that_are_no_numbers_fail_fast(port: int) -> None:
     cells = ",".join(["{}"] * 1000)
     body = f'{{"table":{{"given":{{"X":[{",".join([f"[{cells}]"] * 320)}]}}}}}}'.encode()
     assert 950_000 < len(body) < security.MAX_BODY_BYTES
-    before = worker_processes()
+    before = running_workers(port)
     memory = {pid: resident_megabytes(pid) for pid in before}
     status, answer = post(port, "/api/work", body)
     assert status == 422
@@ -429,6 +432,44 @@ def test_a_second_interrupt_ends_the_process_at_once() -> None:
         time.sleep(0.5)
         server.stop(signal.SIGINT, signal.SIGINT)
         assert server.process.returncode is not None
+
+
+def test_stopping_answers_the_requests_that_run(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("workings.web.server.SHUTDOWN_GRACE", 0.2)
+    with ExitStack() as stack:
+        with serve_in_background() as address:
+            port = int(address.rpartition(":")[2])
+            checks = [stack.enter_context(start_check(port)) for _ in range(2)]  # one waits
+            assert get_page(port)[0] == 200  # they have been read
+        for sock in checks:
+            assert read_all(sock).endswith(b'{"error": "the server is stopping"}')
+    assert caplog.messages == []
+
+
+def test_asyncio_alone_takes_the_exit_status_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it reports unknown processes. Workers are cancelled, killed twice and closed."""
+    polled = list[subprocess.Popen[bytes]]()
+    monkeypatch.setattr(subprocess.Popen, "poll", lambda process: polled.append(process))
+
+    async def end_workers() -> None:
+        cancelled, killed = worker_pool.Worker(), worker_pool.Worker()
+        start = asyncio.ensure_future(cancelled.start())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        start.cancel()
+        await asyncio.wait([start])
+        process = await killed.start()
+        killed.kill()
+        killed.kill()
+        await asyncio.gather(cancelled.close(), killed.close())
+        assert process.returncode == -signal.SIGKILL
+        with pytest.raises(ConnectionError, match="the server is stopping"):
+            await killed.start()
+
+    run_async(end_workers())
+    assert polled == []
 
 
 def post_and_forget(port: int, path: str, body: object) -> None:

@@ -34,6 +34,7 @@ _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
         (421, "unknown host name"),
         (422, "invalid value"),
         (429, "too many requests in the queue"),
+        (503, "the server is stopping"),
     )
 }
 

@@ -141,6 +141,8 @@ class SecurityMiddleware:
             await response.send_error(
                 RejectedRequestError(408, f"the response took longer than {RESPONSE_TIMEOUT:.0f} s")
             )
+        except asyncio.CancelledError:  # by the server, whose tasks are the requests
+            await response.send_error(RejectedRequestError(503, "the server is stopping"))
 
     def _check_origin(self, scope: Scope, headers: dict[str, str]) -> None:
         method, host = scope["method"], headers.get("host", "")

@@ -23,6 +23,7 @@ from workings.web.runs import RunRegistry
 from workings.web.security import LOOPBACK, AccessPolicy
 from workings.web.worker_pool import NUM_WORKERS, WorkerPools
 
+SHUTDOWN_GRACE = 2  # seconds for the requests that run when the server stops
 _WILDCARD_HOSTS = ("0.0.0.0", "::", "")  # noqa: S104 - requested by the user, and protected by a token
 
 
@@ -95,7 +96,7 @@ class WorkbenchServer(uvicorn.Server):
                 ws="none",
                 lifespan="off",
                 timeout_keep_alive=15,
-                timeout_graceful_shutdown=2,
+                timeout_graceful_shutdown=2 * SHUTDOWN_GRACE,
                 ssl_certfile=options.certificate,
                 ssl_keyfile=options.key,
             )
@@ -119,8 +120,14 @@ class WorkbenchServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._warm_up.cancel()
+        asyncio.get_running_loop().call_later(SHUTDOWN_GRACE, self._end_requests)
         await super().shutdown(sockets)
         await self._pools.close()
+
+    def _end_requests(self) -> None:
+        """Answer the requests that still run: the server is stopping."""
+        for task in self.server_state.tasks:
+            task.cancel()
 
 
 def end_process(status: int) -> None:

@@ -44,7 +44,9 @@ class Worker:
         self._greeting = encode_message(greeting, b"")
         self._process: asyncio.subprocess.Process | None = None
         self._memory_before = 0  # the request; 0: it has not begun, or the system does not tell
+        self._is_closed = False
         self._starting = asyncio.Lock()
+        self._exchanging = asyncio.Lock()  # a pipe has one reader
 
     async def start(self) -> asyncio.subprocess.Process:
         """Start the process if it is not running."""
@@ -53,16 +55,16 @@ class Worker:
 
     async def _start(self) -> asyncio.subprocess.Process:
         if self._process is None or not self.is_running:
-            # -P: a file in the working directory must not shadow a module.
-            command = (sys.executable, "-P", "-m", "workings.web.worker")
-            pipe = asyncio.subprocess.PIPE
-            self._process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=pipe,
-                stdout=pipe,
-                env={**os.environ, **_ONE_THREAD},
-                start_new_session=True,  # Ctrl-C is for the server, which then kills its workers
-            )
+            if self._is_closed:
+                raise ConnectionError("the server is stopping")
+            creating = asyncio.ensure_future(_create_process())
+            try:
+                self._process = await asyncio.shield(creating)
+            except asyncio.CancelledError:
+                # Creating takes milliseconds. Cancelled, asyncio would kill the process in a way
+                # that takes its exit status from asyncio's own watcher.
+                self._process = await creating
+                raise
             await self._send(self._process, self._greeting)  # the answer: it is ready
         return self._process
 
@@ -80,12 +82,13 @@ class Worker:
     async def _send(self, process: asyncio.subprocess.Process, message: bytes) -> Answer:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(message)
-        await process.stdin.drain()
-        parts = []
-        for _ in range(2):
-            length = await process.stdout.readexactly(LENGTH_BYTES)
-            parts.append(await process.stdout.readexactly(int.from_bytes(length, "big")))
+        async with self._exchanging:
+            process.stdin.write(message)
+            await process.stdin.drain()
+            parts = []
+            for _ in range(2):
+                length = await process.stdout.readexactly(LENGTH_BYTES)
+                parts.append(await process.stdout.readexactly(int.from_bytes(length, "big")))
         return json.loads(parts[0]), parts[1]
 
     def extra_memory(self) -> int:
@@ -112,7 +115,25 @@ class Worker:
         async with self._starting:
             if self._process is not None:
                 self.kill()
-                await self._process.communicate()  # closes the pipes
+                async with self._exchanging:  # until a request has seen the end of its pipe
+                    await self._process.communicate()  # closes the pipes
+
+    async def close(self) -> None:
+        """End the process for good."""
+        self._is_closed = True
+        await self.stop()
+
+
+async def _create_process() -> asyncio.subprocess.Process:
+    # -P: a file in the working directory must not shadow a module.
+    command = (sys.executable, "-P", "-m", "workings.web.worker")
+    return await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, **_ONE_THREAD},
+        start_new_session=True,  # Ctrl-C is for the server, which then kills its workers
+    )
 
 
 async def _try_to_start(worker: Worker) -> None:
@@ -254,7 +275,7 @@ class WorkerPool:
         """End the processes and wait until they have ended."""
         for task in self._starts:
             task.cancel()
-        await asyncio.gather(*(worker.stop() for worker in self._workers))
+        await asyncio.gather(*(worker.close() for worker in self._workers))
 
 
 class WorkerPools:
