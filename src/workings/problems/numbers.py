@@ -18,10 +18,15 @@ _MAX_ZEROS = 400  # with zeros at the start: a weight of e⁻¹⁵⁰ has 65
 _MAX_PLACES = 400  # decimals, or power of ten; a float underflows or overflows before this
 _POWER_OF_TEN = re.compile(r"\s*[×x*·]\s*10\s*(?:\^\s*|\*\*\s*)\{?([+-]?\d+)\}?", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:e[+-]?\d+)?", re.IGNORECASE)
-_INFINITY = re.compile(  # -inf, −∞, -infinity, -\\infty, -np.inf, float("-inf"), minus infinity
-    r"(?:([+–—-]|minus)?\s*(?:\w{2,5}\.)?|float\(['\"]([+-]?))"
-    r"\\?(?:inf|infinity|infty|oo)(?:['\"]\))?",
-    re.IGNORECASE,
+_INFINITY = (
+    re.compile(  # -inf, −∞, -\infty, -np.inf, -.inf, -1.#INF, &minus;&infin;, minus infinity
+        r"(?P<sign>[+–—-]|minus|negative|neg|moins|âm|负|負)?\s*\\?(?:\w{2,5}\.|\.|1\.#|&)?"
+        r"(?:inf|infinity|infty|infin|oo|unendlich|infini|vô cực|无穷大?|無窮大?);?",
+        re.IGNORECASE,
+    )
+)
+_FLOAT_CALL = re.compile(
+    r"([+-]?)\s*float\(\s*['\"]([+-]?)(inf(?:inity)?)['\"]\s*\)", re.IGNORECASE
 )
 _FRACTION = re.compile(r"[+-]?\d+\s*/\s*\d+")
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
@@ -63,9 +68,9 @@ def read_number(cell: object, where: str) -> Number | None:
         return None
     if is_huge or len(text.lstrip("+-−0.,")) > _MAX_CHARS or len(text) > _MAX_ZEROS:
         raise _make_error(cell, where, f"is too long: a number has at most {_MAX_CHARS} characters")
-    plain = _POWER_OF_TEN.sub(r"e\1", text.replace("−", "-").replace("∞", "inf"))
-    if infinity := _INFINITY.fullmatch(plain):
-        is_negative = (infinity[1] or infinity[2] or "").lower() in ("-", "–", "—", "minus")
+    plain = _POWER_OF_TEN.sub(r"e\1", text.replace("−", "-").replace("∞", "inf").strip("$ "))
+    if infinity := _INFINITY.fullmatch(_FLOAT_CALL.sub(r"\1\2\3", plain)):
+        is_negative = infinity["sign"] not in (None, "+")
         return Number(text, -math.inf if is_negative else math.inf, None)
     if _FRACTION.fullmatch(plain):
         numerator, denominator = (int(part) for part in plain.split("/"))

@@ -16,20 +16,14 @@ from workings.problems.documents.latex import clean_cell, split_rows
 from workings.problems.documents.matrices import MAX_TEXT_CHARS, Rows, parse_matrix
 from workings.problems.documents.sources import read_source
 from workings.problems.documents.sources.base import BREAK, GRID_CLOSE, GRID_OPEN
-from workings.problems.grading.answer_names import StepNames, find_problem_name, normalize_answer
+from workings.problems.grading.answer_names import StepNames
+from workings.problems.grading.answer_tables import normalize_answer
 from workings.problems.grading.answer_text import FileAnswers, normalize_text
+from workings.problems.grading.headings import split_problems
 from workings.problems.grading.marking import SheetProblem
 from workings.problems.numbers import transpose_rows
 from workings.problems.problem_file import format_claim_path, set_nested
 
-_HEADING = re.compile(
-    r"\\(?:sub)*(?:section|paragraph)\*?\{(?P<tex>[^\n}]*)\}|^[ \t]*(?:#+[ \t]*(?P<md>[^\n]*)"
-    r"|(?:[%/*\[][ \t]*|\\[a-z]+[{ \t]*)*"
-    r"(?P<plain>(?:problem|exercise|question|task|aufgabe|übung|probl[eè]me|exercice|bài|问题|题目|第)"
-    r"[ \t_-]*\d+)[^\n=]*"
-    r"|(?P<number>\d{1,3}[.)]))[ \t]*$",
-    re.MULTILINE | re.IGNORECASE,
-)
 _OWN_WORK = re.compile(r"\\textbf\{[^}]*\}\\par\s*\n\{\\raggedright")
 _OWN_TABLE = re.compile(
     r"\\begin\{tabular\}\{r\|(?:c\|)+\}(?P<body>.*?)\\end\{tabular\}", re.DOTALL
@@ -39,7 +33,6 @@ _OWN_COMMANDS = re.compile(r"\\cline\{[^}]*\}|\\filled(?![A-Za-z])|\\fbox|\\blan
 _OWN_PRINT = re.compile(
     r"^(?P<name>[^\n=]{1,60}?) *=[^\n]*?\d+ × \d+ *\n\s*(?P<rows>\[\[[^\n]*\]\]) *$", re.MULTILINE
 )
-_ITEM = re.compile(r"\\item(?![A-Za-z])")
 _NUMBER_COMMAND = re.compile(r"\\num\{([^{}]*)\}")
 _COMMENT = re.compile(r"(?<!\\)%[^\n]*")
 
@@ -63,7 +56,7 @@ def parse_document(text: str, problems: Sequence[SheetProblem], name: str | None
     text = _NUMBER_COMMAND.sub(r"\1", normalize_text(text))
     by_name = {problem.name: problem for problem in problems}
     answers = FileAnswers()
-    for problem_name, line, part in _split_problems(text, list(by_name), name):
+    for problem_name, line, part in split_problems(text, list(by_name), name):
         problem = by_name[problem_name]
         own = _read_own_tables(part, problem)
         own = _read_own_prints(part, problem) if own is None else own
@@ -84,31 +77,6 @@ def parse_document(text: str, problems: Sequence[SheetProblem], name: str | None
 def _shift_line(error: str, first_line: int) -> str:
     match = re.match(r"line (\d+): ", error)
     return error if match is None else f"line {int(match[1]) + first_line}: {error[match.end() :]}"
-
-
-def _split_problems(
-    text: str, names: list[str], name: str | None
-) -> Iterator[tuple[str, int, str]]:
-    """Yield the problem, the lines before it and the text of each part of a document."""
-    matches = list(_HEADING.finditer(text))
-    if any(match["number"] is None for match in matches):  # then numbers alone are items of a list
-        matches = [match for match in matches if match["number"] is None]
-    headings = []
-    for match in matches:
-        heading = find_problem_name(next(filter(None, match.groups()), ""), names)
-        if heading is not None:
-            headings.append((heading, match.start(), match.end()))
-    items = list(_ITEM.finditer(text))
-    if not headings and len(items) == len(names) > 1:
-        headings = [(n, i.start(), i.end()) for n, i in zip(names, items, strict=True)]
-    if not headings:
-        if name is None and len(names) > 1:
-            raise UserError("which problem is this? Put a heading such as Problem 1 before it")
-        yield name or names[0], 0, text
-        return
-    for k, (heading, _, start) in enumerate(headings):
-        end = headings[k + 1][1] if k + 1 < len(headings) else len(text)
-        yield heading, text.count("\n", 0, start), text[start:end]
 
 
 def _read_claim(text: str, problem: SheetProblem) -> tuple[dict[str, Any], list[str]]:

@@ -9,15 +9,19 @@ import ast
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any
 
 from workings.errors import UserError
-from workings.problems.grading.answer_names import (
+from workings.problems.grading.answer_names import StepNames, find_problem_name, remove_problem_name
+from workings.problems.grading.answer_tables import (
+    add_missing_steps,
     count_numbers,
-    find_problem_name,
     normalize_answer,
     split_by_problem,
+    unwrap_answers,
 )
 from workings.problems.grading.answer_text import (
     FileAnswers,
@@ -25,6 +29,7 @@ from workings.problems.grading.answer_text import (
     normalize_text,
     parse_answer_toml,
 )
+from workings.problems.grading.array_files import NUMPY_MARK, print_array, print_arrays
 from workings.problems.grading.document_answers import extract_text, parse_document
 from workings.problems.grading.grid_answers import parse_csv, read_spreadsheet
 from workings.problems.grading.marking import SheetProblem
@@ -34,13 +39,16 @@ from workings.problems.grading.open_documents import (
     read_open_document_type,
     read_open_spreadsheet,
     read_open_text,
+    read_word_text,
     strip_rich_text,
 )
+from workings.problems.grading.scanned_answers import scan_answers
 
 SUFFIXES = (
     *(".toml", ".json", ".ipynb", ".py", ".csv", ".tsv", ".xlsx", ".xlsm", ".ods", ".zip"),
     *(".tex", ".latex", ".md", ".txt", ".html", ".htm", ".docx", ".odt", ".rtf", ".pdf"),
-    *(".tar", ".gz", ".tgz", ".yaml", ".yml"),
+    *(".tar", ".gz", ".tgz", ".yaml", ".yml", ".npy", ".npz", ".org", ".rst", ".typ", ".qmd"),
+    *(".rmd", ".r", ".m", ".jl", ".sage", ".eml"),
 )
 BINARY = {
     ".doc": "an old Word document",
@@ -68,6 +76,7 @@ _YAML_MATRIX = re.compile(
 _YAML_ROW = re.compile(r"-[ \t]*(\[[^\[\]\n]*\])")
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
 _ROUND_LIST = re.compile(r"\((?=[\s(]*[-+?\d.\"'∞])|(?<=[\d?\"'∞),\sf])\)")
+_NUMBERS = re.compile(r"(?:[\s\d.,;|\[\]()+\-−∞?]|e[+-]?\d|inf|nan)*", re.IGNORECASE)
 Reading = Callable[[], FileAnswers]
 
 
@@ -79,19 +88,37 @@ def parse_file(
         return _parse_office(name, content, problems, problem)
     if suffix in BINARY:
         raise UserError(f"{BINARY[suffix]} cannot be read: {EXPECTED}")
-    if suffix == ".pdf" or content.startswith(b"%PDF"):
-        return parse_document(extract_text(content, name), problems, problem)
     if suffix in (".xlsx", ".xlsm"):
         return read_spreadsheet(content, problems, problem)
-    if suffix == ".docx":
-        return parse_document(extract_text(content, name), problems, problem)
-    text = decode_text(content)
+    if suffix in (".pdf", ".docx") or content.startswith(b"%PDF"):
+        return _parse_text(extract_text(content, name), ".txt", problems, problem)
+    text = print_array(content) if content.startswith(NUMPY_MARK) else decode_text(content)
     if suffix == ".rtf" or text.startswith("{\\rtf"):
         text, suffix = strip_rich_text(text), ".txt"
     if suffix in (".html", ".htm"):
         rendered = extract_text(text.encode(), name)
         text, suffix = rendered, ".py" if "claim_1[" in rendered else ".txt"
-    return _read_best(list(_list_readings(text, suffix, problems, problem)), problems)
+    if step := _find_file_step(name, text, problems, problem):
+        text, suffix = f"{step} =\n{text}", ".txt"
+    return _parse_text(text, suffix, problems, problem)
+
+
+def _find_file_step(
+    name: str, text: str, problems: Sequence[SheetProblem], problem: str | None
+) -> str | None:
+    """Return the step that a file of numbers alone is named after: problem-01/Q.csv, p1_Q.txt."""
+    if not _NUMBERS.fullmatch(text):
+        return None
+    stem = remove_problem_name(PurePosixPath(name).name.partition(".")[0])
+    is_step = any(StepNames(p).find_exact_path(stem) for p in problems if problem in (None, p.name))
+    return stem.strip(" _-") if is_step else None
+
+
+def _parse_text(
+    text: str, suffix: str, problems: Sequence[SheetProblem], problem: str | None
+) -> FileAnswers:
+    readings = _list_readings(text, suffix, problems, problem)
+    return _read_best(readings, partial(scan_answers, text, problems, problem), problems)
 
 
 def _parse_office(
@@ -102,10 +129,16 @@ def _parse_office(
     if kind == SPREADSHEET_TYPE:
         return read_open_spreadsheet(content, problems, problem)
     if kind is not None:
-        return parse_document(read_open_text(content), problems, problem)
+        return _parse_text(read_open_text(content), ".txt", problems, problem)
     if b"xl/workbook.xml" in content:
         return read_spreadsheet(content, problems, problem)
-    return parse_document(extract_text(content, name), problems, problem)
+    if name.casefold().endswith(".npz"):
+        return _parse_text(print_arrays(content), ".txt", problems, problem)
+    answers = _parse_text(extract_text(content, name), ".txt", problems, problem)
+    if b"word/document.xml" not in content:
+        return answers
+    typed = _parse_text(read_word_text(content), ".txt", problems, problem)
+    return max(answers, typed, key=lambda a: count_numbers(a.tables, problems))
 
 
 def _list_readings(
@@ -135,10 +168,13 @@ def _list_readings(
     return [toml, document, grid, decimal] if is_toml else [document, toml, grid, decimal]
 
 
-def _read_best(readings: Sequence[Reading], problems: Sequence[SheetProblem]) -> FileAnswers:
+def _read_best(
+    readings: Sequence[Reading], scan: Reading, problems: Sequence[SheetProblem]
+) -> FileAnswers:
     """Return the first complete reading, or else the one with the most numbers.
 
-    If no reading has any, the first one tells why.
+    Where numbers are missing, `scan`, which reads any text, fills them in; it replaces a reading if
+    it finds far more. If no reading has any numbers, the first one tells why.
     """
     best: FileAnswers | None = None
     most, first_error = 0, None
@@ -152,11 +188,29 @@ def _read_best(readings: Sequence[Reading], problems: Sequence[SheetProblem]) ->
         if best is None or count > _BETTER * most:
             best, most = answers, count
         if best is answers and is_complete and not answers.errors:
-            return answers
+            break
+    if best is None or most < max(1, _count_cells(best, problems)):
+        with suppress(UserError):
+            scanned = scan()
+            count, _ = count_numbers(scanned.tables, problems)
+            if best is None or count > _BETTER * most:
+                best, most = scanned, count
+            else:
+                add_missing_steps(best.tables, scanned.tables, problems)
     if first_error is not None and (best is None or not most):
         raise first_error
     assert best is not None, "a reading that fails has an error"
     return best
+
+
+def _count_cells(answers: FileAnswers, problems: Sequence[SheetProblem]) -> int:
+    """Return how many numbers the sheet asks for in the problems that were answered."""
+    return sum(
+        problem.problem.exact_matrices[key].mid.size
+        for problem in problems
+        if problem.name in answers.tables and problem.answer_table == "claim"
+        for key in problem.points
+    )
 
 
 def _use_decimal_points(text: str) -> str:
@@ -194,8 +248,8 @@ def _parse_json(
         table = _parse_literal(text)
         if table is None:
             raise UserError(f"not JSON: {error!s:.80}") from None
-    if isinstance(table, list) and all(isinstance(entry, dict) for entry in table):
-        table = {str(entry.pop("problem", k)): entry for k, entry in enumerate(table, start=1)}
+    if isinstance(table, list):
+        table = unwrap_answers({"answers": table}, problems)
     if not isinstance(table, dict):
         raise UserError("expected a JSON object with the problems or steps by name")
     return _sort_table(table, [], problems, problem_name)
@@ -218,6 +272,7 @@ def _sort_table(
     problem_name: str | None,
 ) -> FileAnswers:
     """Return the answers of a table by problem: one for each, or those of a file's problem."""
+    table = unwrap_answers(table, problems)
     names = [problem.name for problem in problems]
     if problem_name is None or any(find_problem_name(key, names) for key in table):
         tables, unknown = split_by_problem(table, problems)

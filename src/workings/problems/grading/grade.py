@@ -7,7 +7,7 @@ from typing import Any
 
 from workings.errors import UserError
 from workings.languages import gettext
-from workings.problems.grading.answer_names import transpose_squares
+from workings.problems.grading.answer_tables import transpose_squares
 from workings.problems.grading.hand_ins import Submission, read_hand_ins, read_submission
 from workings.problems.grading.marking import ProblemMark, SheetProblem, mark_problem
 from workings.problems.grading.marks import Grades, StudentMarks

@@ -8,13 +8,16 @@ problem-01,Q,2,1,0            0.5  2
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
+from functools import partial
 from typing import Any
 
 from workings.errors import UserError, install_command
-from workings.problems.documents.matrices import Rows
-from workings.problems.grading.answer_names import StepNames, count_numbers, find_problem_name
+from workings.problems.documents.matrices import Rows, parse_matrix
+from workings.problems.grading.answer_names import StepNames, find_problem_name
+from workings.problems.grading.answer_tables import arrange_cells, count_numbers
 from workings.problems.grading.answer_text import FileAnswers, normalize_text
 from workings.problems.grading.marking import SheetProblem
 from workings.problems.numbers import read_number
@@ -23,6 +26,16 @@ from workings.problems.problem_file import set_nested
 _MAX_CELLS = 200_000
 # Where a matrix stands beside the name of its step: rows down and columns to the right.
 _PLACES = ((0, 1), (1, 0), (1, 1), (0, 2), (2, 0), (2, 1))
+# Names of columns, in the languages of the sheets.
+_COLUMN_NAMES = {
+    "problem": "problem exercise task aufgabe exercice bài 题目",
+    "step": "step matrix quantity schritt étape bước 步骤",
+    "row": "row token i zeile ligne hàng 行",
+    "column": "column col j spalte colonne cột 列",
+    "cell": "cell index zelle cellule ô 单元格",
+    "value": "value values answer answers result wert antwort valeur réponse 值 答案",
+}
+_COLUMNS = {word: name for name, words in _COLUMN_NAMES.items() for word in words.split()}
 _FINDING_FIELDS = ("step", "row", "column", "mistake", "should")
 
 
@@ -62,6 +75,8 @@ def parse_worksheets(
     names = [problem.name for problem in problems]
     answers = FileAnswers()
     for title, rows in sheets:
+        if any(StepNames(problem).find_exact_path(title) for problem in problems):
+            rows = [[title], *rows]  # a worksheet for each step
         part = parse_grid(rows, problems, find_problem_name(title, names) or name)
         for problem, table in part.tables.items():
             _merge(answers.tables.setdefault(problem, {}), table)
@@ -106,8 +121,14 @@ def parse_grid(
 
 
 def _is_header(row: Sequence[str]) -> bool:
-    words = [cell.casefold() for cell in row]
-    return "step" in words and ("row" in words or "problem" in words)
+    words = [_name_column(cell) for cell in row]
+    return "step" in words and bool({"row", "problem", "value"} & set(words))
+
+
+def _name_column(cell: str) -> str:
+    """Return the name of a column: "row" for "Zeile"."""
+    word = cell.strip(" .:").casefold()
+    return _COLUMNS.get(word, word)
 
 
 class _GridReader:
@@ -119,16 +140,20 @@ class _GridReader:
         self._current = name or (problems[0].name if len(problems) == 1 else None)
         self._path: tuple[str, ...] | None = None
         self._rows: dict[tuple[str, tuple[str, ...]], Rows] = {}
+        self._cells: dict[tuple[str, tuple[str, ...]], dict[tuple[int, int], str]] = {}
         self._findings: dict[str, dict[str, str]] = {}
         self._errors: list[str] = []
 
     def read_table(self, header: Sequence[str], rows: Iterable[tuple[int, list[str]]]) -> None:
         """Read rows with the problem, the step and the row in columns of their own."""
-        columns = {cell.casefold(): k for k, cell in enumerate(header) if cell}
+        columns = {_name_column(cell): k for k, cell in enumerate(header) if cell}
         if "mistake" in columns or "should" in columns:
             self._read_findings(columns, rows)
             return
-        label_columns = [columns[n] for n in ("problem", "step", "row", "token") if n in columns]
+        if "value" in columns:
+            self._read_values(columns, rows)
+            return
+        label_columns = [columns[n] for n in ("problem", "step", "row") if n in columns]
         start = max(label_columns) + 1
         for line, row in rows:
             labels = {name: row[k] for name, k in columns.items() if k < len(row)}
@@ -138,6 +163,31 @@ class _GridReader:
             if step := labels.get("step", ""):
                 self._set_step(step, line)
             self._add_row(_trim(row[start:]))
+
+    def _read_values(self, columns: dict[str, int], rows: Iterable[tuple[int, list[str]]]) -> None:
+        """Read a cell in each row, or a whole matrix: Q, 1, 2, 0.5 or Q, "[[1, 0.5], [0, 2]]"."""
+        for line, row in rows:
+            fields = {n: row[k] for n, k in columns.items() if k < len(row) and row[k]}
+            self._set_problem(fields.get("problem", ""), line)
+            if step := fields.get("step", ""):
+                self._set_step(step, line)
+            if self._current is None or self._path is None or "value" not in fields:
+                continue
+            index = re.findall(r"\d+", fields.get("cell", ""))
+            index = index or [fields[n] for n in ("row", "column") if n in fields]
+            if len(index) == 2 and all(text.isdecimal() for text in index):
+                cells = self._cells.setdefault((self._current, self._path), {})
+                cells[int(index[0]), int(index[1])] = fields["value"]
+            else:
+                self._read_matrix(fields["value"], line)
+
+    def _read_matrix(self, text: str, line: int) -> None:
+        assert self._current is not None, "set by the caller"
+        assert self._path is not None, "set by the caller"
+        try:
+            self._rows[self._current, self._path] = parse_matrix(text, ".".join(self._path))
+        except UserError as error:
+            self._errors.append(f"line {line}: {error}")
 
     def _read_findings(
         self, columns: dict[str, int], rows: Iterable[tuple[int, list[str]]]
@@ -153,7 +203,7 @@ class _GridReader:
         """Read matrices below or beside the names of their steps."""
         for line, row in rows:
             cells = _trim(row)
-            while cells and not _is_number(cells[0]):
+            while cells and not self._is_cell(cells[0]):
                 label = cells.pop(0)
                 if not label:
                     continue
@@ -177,9 +227,17 @@ class _GridReader:
                         self._set_problem(label, i + 1)
                     continue
                 assert self._current is not None
-                matrix = _find_matrix(rows, i, j, self._names[self._current].get_shape(path))
+                names = self._names[self._current]
+                is_cell = partial(names.is_cell, path)
+                matrix = _find_matrix(rows, i, j, names.get_shape(path), is_cell)
                 if matrix:
                     self._rows.setdefault((self._current, path), matrix)
+
+    def _is_cell(self, text: str) -> bool:
+        """Return True for a number, and for a word if the cells of the step are words."""
+        if self._current is None or self._path is None:
+            return _is_number(text)
+        return self._names[self._current].is_cell(self._path, text)
 
     def _find_step(self, label: str) -> tuple[str, ...] | None:
         label = label.rstrip("=: ")
@@ -208,6 +266,8 @@ class _GridReader:
     def finish(self) -> FileAnswers:
         """Return the answers; cells that are missing are blank."""
         answers = FileAnswers(errors=self._errors)
+        for (name, path), cells in self._cells.items():
+            self._rows[name, path] = arrange_cells(cells, self._names[name].get_shape(path))
         for (name, path), rows in self._rows.items():
             if self._problems[name].answer_table == "claim":
                 height, width = self._names[name].get_shape(path)
@@ -222,7 +282,11 @@ class _GridReader:
 
 
 def _find_matrix(
-    rows: Sequence[Sequence[str]], i: int, j: int, shape: tuple[int, int]
+    rows: Sequence[Sequence[str]],
+    i: int,
+    j: int,
+    shape: tuple[int, int],
+    is_cell: Callable[[str], bool],
 ) -> Rows | None:
     """Return the matrix of a shape that stands right of or below a cell, the fullest one."""
     best: Rows | None = None
@@ -233,7 +297,7 @@ def _find_matrix(
         block = [[cell or "?" for cell in row] + ["?"] * (shape[1] - len(row)) for row in block]
         cells = [cell for row in block for cell in row]
         count = sum(cell != "?" for cell in cells)
-        if len(block) == shape[0] and all(map(_is_number, cells)) and count > most:
+        if len(block) == shape[0] and all(map(is_cell, cells)) and count > most:
             best, most = block, count
     return best
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from workings.errors import UserError, did_you_mean
 from workings.io import read_limited
-from workings.problems.grading.answer_names import find_problem_name, names_unknown_problem
+from workings.problems.grading.answer_names import find_path_problem, names_unknown_problem
 from workings.problems.grading.file_answers import BINARY, SUFFIXES, parse_file
 from workings.problems.grading.marking import SheetProblem
 
@@ -34,6 +34,10 @@ _MOODLE = re.compile(
     r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<file>.*)"
 )
 _CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<id>\d+)_(?P<submission>\d+)_(?P<file>.+)")
+_STUDENT_AND_PROBLEM = re.compile(  # ann_problem-01: a file of each problem beside other students'
+    r"(?P<name>.*\w)[\s_\-.]+(?:problem|exercise|aufgabe|exercice|bài)[\s_\-.]*\d{1,3}",
+    re.IGNORECASE,
+)
 _OWN_FILES = ("sheet.html", "sheet.json", "policy.toml")  # handed back with the answers
 _BYPRODUCTS = (".xml", ".log", ".aux", ".out", ".toc", ".synctex", ".css", ".js", ".bak", ".pyc")
 _DATA = (".toml", ".json", ".ipynb", ".csv", ".tsv", ".xlsx", ".xlsm", ".ods")
@@ -93,7 +97,7 @@ def _list_hand_ins(folder: Path) -> list[_HandIn]:
         student, student_id, file = _parse_entry(entry, is_folder)
         key = (student, student_id)
         hand_in = hand_ins.setdefault(key, _HandIn(student, student_id))
-        hand_in.paths.extend(_list_files(entry) if is_folder else [(entry, file)])
+        hand_in.paths.extend(_list_files(entry, entry) if is_folder else [(entry, file)])
     return [hand_ins[key] for key in sorted(hand_ins)]
 
 
@@ -125,19 +129,24 @@ def _parse_entry(entry: Path, is_folder: bool) -> tuple[str, str, str]:
         if match is not None and (pattern is _MOODLE or not is_folder):
             return match["name"].strip(), match["id"], match["file"] or entry.name
     student = entry.name if is_folder else _remove_suffixes(entry.name)
+    if not is_folder and (match := _STUDENT_AND_PROBLEM.fullmatch(student)):
+        student = match["name"]
     return student, student, entry.name
 
 
-def _list_files(folder: Path) -> list[tuple[Path, str]]:
-    """Return the files below a folder; links and devices are included, to be reported."""
+def _list_files(folder: Path, root: Path) -> list[tuple[Path, str]]:
+    """Return the files below a student's folder with their names from there.
+
+    Links and devices are included, to be reported.
+    """
     files = []
     for path in sorted(folder.iterdir()):
         if _is_ignored(path.name):
             continue
         if path.is_dir() and not path.is_symlink():
-            files += _list_files(path)
+            files += _list_files(path, root)
         else:
-            files.append((path, path.name))
+            files.append((path, path.relative_to(root).as_posix()))
     return files
 
 
@@ -149,7 +158,7 @@ def _remove_suffixes(name: str) -> str:
     """Return a file's name without its known suffixes: alice for alice.toml.txt."""
     path = PurePosixPath(name)
     while path.suffix.casefold() in (*SUFFIXES, *BINARY) and path.stem:
-        path = PurePosixPath(path.stem)
+        path = path.with_suffix("")
     return str(path)
 
 
@@ -175,7 +184,7 @@ def _read_path(
             return
     members = _unpack(name, content, submission)
     for member, data in sorted(members, key=lambda entry: _rank(entry[0])):
-        is_own = member in _OWN_FILES and _NOTEBOOK_MARK not in data
+        is_own = PurePosixPath(member).name in _OWN_FILES and _NOTEBOOK_MARK not in data
         if not is_own and _get_suffix(member) not in _BYPRODUCTS:
             _read_content(member, data, problems, submission)
 
@@ -216,7 +225,7 @@ def _read_zip(_name: str, content: bytes) -> Iterator[tuple[str, bytes]]:
                 if not any(map(_is_ignored, parts)):
                     with archive.open(member) as file:
                         data = file.read(member.file_size)
-                    yield parts[-1], data
+                    yield "/".join(parts), data
     except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, ValueError):
         raise UserError("not a ZIP archive that can be read") from None
 
@@ -237,7 +246,7 @@ def _read_tar(name: str, content: bytes) -> Iterator[tuple[str, bytes]]:
                 parts = PurePosixPath(member.name).parts
                 file = archive.extractfile(member)
                 if file is not None and parts and not any(map(_is_ignored, parts)):
-                    yield parts[-1], file.read()
+                    yield "/".join(parts), file.read()
     except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError):
         raise UserError("not a tar archive that can be read") from None
 
@@ -251,10 +260,11 @@ def _read_content(
 ) -> None:
     """Read one file and add its answers; errors are kept with the problem that the file names."""
     names = [problem.name for problem in problems]
-    problem_name = find_problem_name(_remove_suffixes(name), names)
+    problem_name = find_path_problem(_remove_suffixes(name), names)
     place = problem_name or name
-    if problem_name is None and names_unknown_problem(_remove_suffixes(name), names):
-        hint = did_you_mean(_remove_suffixes(name), names)
+    stem = PurePosixPath(_remove_suffixes(name)).name
+    if problem_name is None and names_unknown_problem(stem, names):
+        hint = did_you_mean(stem, names)
         submission.add_error(name, f"the sheet has no such problem: {hint}")
         return
     try:

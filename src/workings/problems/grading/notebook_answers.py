@@ -15,7 +15,7 @@ from typing import Any
 
 from workings.errors import UserError, truncate
 from workings.plain_text import to_one_line
-from workings.problems.grading.answer_names import normalize_answer
+from workings.problems.grading.answer_tables import normalize_answer
 from workings.problems.grading.answer_text import FileAnswers, normalize_text, quote_cells
 from workings.problems.grading.document_answers import parse_document
 from workings.problems.grading.marking import SheetProblem

@@ -1,4 +1,4 @@
-r"""Read documents of LibreOffice (.odt, .ods) and rich text (.rtf) into text and tables.
+r"""Read documents of LibreOffice (.odt, .ods), Word and rich text (.rtf) into text and tables.
 
 Only text and cells are taken: macros, links and embedded objects are never looked at.
 """
@@ -10,7 +10,7 @@ from io import BytesIO
 from xml.etree.ElementTree import Element
 
 from workings.errors import UserError
-from workings.problems.documents.sources.office import Archive
+from workings.problems.documents.sources.office import Archive, format_paragraph
 from workings.problems.grading.answer_text import FileAnswers
 from workings.problems.grading.grid_answers import parse_worksheets
 from workings.problems.grading.marking import SheetProblem
@@ -61,6 +61,26 @@ def read_open_spreadsheet(
 def read_open_text(content: bytes) -> str:
     """Return the text of an .odt file; a table is a list of its rows."""
     return "\n".join(_list_lines(_read_body(content)))
+
+
+def read_word_text(content: bytes) -> str:
+    """Return the text of a Word document as it was typed; the rows of a table are lines."""
+    root = Archive(content).read_xml("word/document.xml")
+    if root is None:
+        raise UserError("not a Word file: it has no word/document.xml")
+    return "\n".join(_list_word_lines(root))
+
+
+def _list_word_lines(element: Element) -> Iterator[str]:
+    for child in element:
+        tag = _tag(child)
+        if tag == "p":
+            yield format_paragraph(child)
+        elif tag == "tr":
+            cells = (e for e in child if _tag(e) == "tc")
+            yield " | ".join(" ".join(_list_word_lines(cell)) for cell in cells)
+        else:
+            yield from _list_word_lines(child)
 
 
 def _read_body(content: bytes) -> Element:
