@@ -6,11 +6,11 @@ from random import Random
 import pytest
 
 from workings.data import cache, encode_worker
-from workings.data.cache import encode_cached
+from workings.data.cache import encode_cached, encode_short_texts
 from workings.data.corpora import sample_chunks
-from workings.data.ragged import RaggedArray
 from workings.data.tokenizers.base import train_tokenizer
 from workings.errors import UserError
+from workings.ragged import RaggedArray
 
 PARTS = ["it's", "ab", " ", "  ", "\n", "\t", "Äb", "12", "..", "\x1c", "\x85", "\xa0", "\u2003"]
 PARTS += [
@@ -119,3 +119,42 @@ def test_the_cache_keeps_to_its_limit(tmp_path, monkeypatch):
     monkeypatch.setenv("WORKINGS_CACHE_GB", "much")
     with pytest.raises(UserError, match="WORKINGS_CACHE_GB = 'much': expected a number"):
         cache.cache_limit()
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_short_texts_are_encoded_once_and_then_read_from_the_cache(
+    tokenizer, cores, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(encode_worker, "NUM_SINGLE", 1)
+    monkeypatch.setattr(encode_worker, "LIST_CHARACTERS", 200)
+    monkeypatch.setattr(encode_worker, "_count_cores", lambda: cores)
+    texts = [*random_texts(300, seed=2), "\ud83d" + "\ude00", ""]
+    expected = [[7, *tokenizer.encode(text)[:5]] for text in texts]
+
+    def adapt(rows):
+        return rows.truncate(5).surround([7], [])
+
+    for key in ("", "key", "key"):
+        rows = encode_short_texts(iter(texts), tokenizer, adapt, key)
+        assert [row.tolist() for row in rows] == expected
+        assert rows.lengths.tolist() == list(map(len, expected))
+        assert [row.tolist() for row in rows[3:9]] == expected[3:9]
+        assert rows[-1].tolist() == expected[-1]
+    monkeypatch.setattr(cache, "_write_chunks", lambda *_: pytest.fail("encoded again"))
+    assert len(encode_short_texts(iter(()), tokenizer, adapt, "key")) == len(texts)
+
+
+def test_rows_are_cut_surrounded_and_merged():
+    rng = Random(3)  # noqa: S311
+    for _ in range(50):
+        lists = [rng.choices(range(9), k=rng.randint(0, 4)) for _ in range(rng.randint(0, 6))]
+        rows = RaggedArray.build(lists, "uint16")
+        limit, cut = rng.randint(0, 3), rng.randint(0, len(lists))
+        assert [r.tolist() for r in rows.truncate(limit)] == [r[:limit] for r in lists]
+        around = rows.surround([1, 2], [3])
+        assert [r.tolist() for r in around] == [[1, 2, *r, 3] for r in lists]
+        merged = rows.merge([cut, 0, len(lists) - cut])
+        assert [r.tolist() for r in merged] == [sum(lists[:cut], []), [], sum(lists[cut:], [])]
+        both = RaggedArray.concatenate([rows, around], "uint16")
+        assert [r.tolist() for r in both] == [*lists, *(r.tolist() for r in around)]

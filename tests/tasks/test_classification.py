@@ -11,7 +11,8 @@ import toys
 from workings.cli import main
 from workings.errors import UserError
 from workings.recipes import ClassificationRecipe, build_recipe
-from workings.tasks.classification import Classification, read_texts
+from workings.tasks import classification
+from workings.tasks.classification import Classification, load_splits, read_texts
 from workings.training.runs import load, train_recipe
 
 
@@ -33,7 +34,9 @@ def test_the_trained_task_and_the_loaded_one_predict_the_same(tmp_path):
     tested = [e.text for e in trained.examples["test"]]
     loaded.evaluate_on()
     assert [e.text for e in loaded.examples["test"]] == tested
-    assert not {e.text for e in trained.examples["train"]} & set(tested)
+    train = load_splits(trained.recipe).train
+    assert len(train) == trained.data_info["train"]
+    assert not {e.text for e in train} & set(tested)
 
 
 @pytest.mark.parametrize(
@@ -181,3 +184,24 @@ def test_the_record_of_an_ensemble_has_the_sums_of_its_runs(tmp_path):
     assert both["parameters"] == 2 * alone["parameters"]
     assert both["title"] == f"{alone['title']} + {alone['title']}"
     assert both["test_accuracy"] == alone["test_accuracy"]
+
+
+@pytest.mark.parametrize("overrides", [(), ("--data.max_length", "2")])
+def test_cached_texts_train_like_those_in_memory(tmp_path, monkeypatch, overrides):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    data = toys.write_texts(tmp_path / "texts.jsonl")
+    recipe = toys.texts_recipe(data, *overrides)
+    plain, shown = Classification.from_recipe(recipe), []
+    monkeypatch.setattr(classification, "MIN_CACHED_CHARACTERS", 0)
+    for _ in range(2):
+        cached = Classification.from_recipe(recipe, lambda *state: shown.append(state))
+        assert cached.fingerprint() == plain.fingerprint()
+        batch = plain.batches(0)[0]
+        assert cached.batches(0)[0] == batch
+        for task in (plain, cached):
+            task.model.eval()
+        losses = [task.loss(batch, torch.device("cpu")).mean for task in (plain, cached)]
+        assert losses[0] == losses[1]
+    assert len(list((tmp_path / "cache" / "workings" / "tokens").glob("*.uint*"))) == 4
+    assert shown[0][0] == 0
+    assert all(0 <= done <= total for done, total in shown)

@@ -15,6 +15,7 @@ from workings.data.parallel import load_pairs
 from workings.data.tokenizers.base import TokenizerPair
 from workings.data.tokenizers.byte_pair import BytePairTokenizer
 from workings.decode import Hypothesis
+from workings.data import pair_encoding
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.interpret.attention import compute_alignment
@@ -115,6 +116,23 @@ def test_bpe_dropout_changes_the_training_pairs_only(few_pairs, shared):
     group = ProcessGroup(cpu)
     losses = [t.evaluate_loss("validation", group) for t in (dropping, plain)]
     assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize("shared", ["true", "false"])
+def test_cached_pairs_train_like_those_in_memory(few_pairs, shared, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    recipe = toys.pairs_recipe(few_pairs, "--tokenizer.shared_vocab", shared)
+    plain = Translation.from_recipe(recipe)
+    monkeypatch.setattr(pair_encoding, "MIN_CACHED_CHARACTERS", 0)
+    for _ in range(2):
+        cached = Translation.from_recipe(recipe)
+        assert cached.fingerprint() == plain.fingerprint()
+        for batch in plain.batches(0):
+            expected = plain.collate("train", batch, torch.device("cpu"))
+            for ours, theirs in zip(cached.collate("train", batch, torch.device("cpu")), expected):  # noqa: B905
+                assert str(ours) == str(theirs)
+    count = 7 if shared == "true" else 8  # three splits of two sides, and the tokenizers
+    assert len(list((tmp_path / "workings" / "tokens").glob("*.uint*"))) == count
 
 
 # -- training data in the test data ----------------------------------------------------------------

@@ -171,7 +171,7 @@ def test_the_line_with_the_baselines():
 
 def test_suggestions_compare_with_the_baselines(run):
     task = load(run)
-    task.examples = {"train": [None] * 2000}
+    task.data_info = {"train": 2000}
 
     def suggest(accuracy, rows=1000, **baselines):
         result = {"test_accuracy": accuracy, "test_examples": rows}
@@ -241,7 +241,7 @@ def test_few_different_texts_stay_in_the_training_part(tmp_path):
     recipe = Plan("classify", str(data), 0.5).recipe
     task = Classification.from_recipe(recipe)
     assert task.labels == ("a", "b")
-    assert len(task.examples["train"]) == 40
+    assert task.data_info["train"] == 40
 
 
 CELLS = st.sampled_from(

@@ -4,25 +4,31 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from workings.data.encode_worker import encode_texts
-from workings.data.file_array import FileArray, FileBytes
+from workings.data.encode_worker import encode_rows, encode_texts
 from workings.data.tokenizers.base import Tokenizer, tokenizer_from_dict
 from workings.errors import UserError
+from workings.file_array import FileArray, FileBytes
 from workings.io import atomic_write, file_lock, open_regular_file
 
 if TYPE_CHECKING:  # numpy is imported in functions: readers of named datasets do not need it
     import numpy as np
     from numpy.typing import NDArray
 
+    from workings.ragged import RaggedArray
+
 TokenIds: TypeAlias = "FileArray | NDArray[np.uint16]"
 
 ARRAY_FOLDERS = ("tokens", "images")
 """The folders of the cache that have arrays."""
+MIN_CACHED_CHARACTERS = 10_000_000
+"""The tokenizer of a longer text is cached; else it takes no time."""
+MAX_VOCABULARY_CHARACTERS = 50_000_000
+"""Characters of the training text from which a vocabulary of words or byte pairs is learned."""
 DIGEST_BYTES = 32
 """A cached file ends with the SHA-256 of its content."""
 
@@ -148,7 +154,7 @@ def encode_cached(texts: Iterable[str], tokenizer: Tokenizer, checksum: str) -> 
 
     They are encoded once for each checksum of the text and tokenizer.
     """
-    dtype = "uint16" if len(tokenizer) <= 2**16 else "uint32"
+    dtype = select_dtype(tokenizer)
     settings = json.dumps(tokenizer.to_dict(), sort_keys=True)
     ids, _ = open_cached_array(
         "tokens",
@@ -159,6 +165,48 @@ def encode_cached(texts: Iterable[str], tokenizer: Tokenizer, checksum: str) -> 
     if not len(ids):
         raise UserError("the text is empty: there is nothing to train on")
     return ids
+
+
+def encode_short_texts(
+    texts: Iterable[str],
+    tokenizer: Tokenizer,
+    adapt: "Callable[[RaggedArray], RaggedArray]",
+    key: str = "",
+) -> "RaggedArray":
+    """Return the ids of many texts, as `adapt` changes them: truncates them, for example.
+
+    With a key, they are encoded once for each key and tokenizer, and are in a file of the user's
+    cache: the key is that of the texts and of what `adapt` does.
+    """
+    import numpy as np
+
+    from workings.ragged import RaggedArray
+
+    dtype = select_dtype(tokenizer)
+    parts = (adapt(rows) for rows in encode_rows(texts, tokenizer, dtype))
+    if not key:
+        return RaggedArray.concatenate(list(parts), dtype)
+
+    def encode() -> "Iterator[NDArray[Any]]":
+        """Yield the ids, then the lengths of the texts, then their number."""
+        lengths = []
+        for part in parts:
+            lengths.append(part.lengths)
+            yield np.asarray(part.values)
+        count = sum(map(len, lengths))
+        yield np.concatenate((*lengths, [count])).astype(np.uint32).view(dtype)
+
+    settings = json.dumps(tokenizer.to_dict(), sort_keys=True)
+    array, _ = open_cached_array("tokens", f"rows\0{key}\0{settings}", dtype, encode)
+    width = 4 // array.dtype.itemsize  # of a length, in items
+    count = int(array[-width:].view(np.uint32)[0])
+    lengths = array[-width * (count + 1) : -width].view(np.uint32)
+    return RaggedArray(array, lengths.astype(np.int64))
+
+
+def select_dtype(tokenizer: Tokenizer) -> str:
+    """Return the smallest type of the ids of a vocabulary."""
+    return "uint16" if len(tokenizer) <= 2**16 else "uint32"
 
 
 def train_cached_tokenizer(train: "Callable[[], Tokenizer]", key: str) -> Tokenizer:

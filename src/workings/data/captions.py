@@ -14,7 +14,6 @@ from workings.data.cache import dataset_folders, open_cached_array
 from workings.data.caption_files import CaptionedImage, find_captions_file, read_caption_splits
 from workings.data.datasets import SPLITS
 from workings.data.download import ProgressCallback
-from workings.data.file_array import FileArray
 from workings.data.images import (
     ImageIssue,
     ImageStore,
@@ -33,6 +32,7 @@ from workings.data.splits import (
     split_size,
 )
 from workings.errors import UserError, did_you_mean, safe_repr, truncate
+from workings.file_array import FileArray
 
 __all__ = [
     "CaptionDataset",

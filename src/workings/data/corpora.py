@@ -10,6 +10,7 @@ from pathlib import Path
 
 from workings.data.cache import dataset_folders
 from workings.data.download import Mirror, locate_file
+from workings.data.progress import estimate_file_characters
 from workings.data.readers import read_examples, read_text_chunks
 from workings.errors import UserError, did_you_mean
 from workings.io import check_inside
@@ -83,10 +84,7 @@ def estimate_characters(name: str) -> int:
     """Return about how many characters a corpus has, by the size of its files; 0: unknown."""
     if name in BUILTIN_CORPORA:
         return 0
-    path = Path(name) if name not in CORPORA else _locate_corpus(name)
-    files = path.rglob("*.txt*") if path.is_dir() else [path] if path.is_file() else []
-    factors = ((file.stat().st_size, 3 if file.suffix == ".gz" else 1) for file in files)
-    return sum(size * factor for size, factor in factors)
+    return estimate_file_characters(Path(name) if name not in CORPORA else _locate_corpus(name))
 
 
 def sample_chunks(chunks: Iterable[str], total: int, limit: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from workings.data.archives import iter_members
 from workings.data.cache import dataset_folders
 from workings.data.download import Mirror, ProgressCallback, locate_file
+from workings.data.progress import estimate_file_characters, report_items, split_progress
 from workings.data.readers import Example, Record, decode_utf8, read_examples, to_examples
 from workings.data.splits import (
     Splits,
@@ -86,19 +87,23 @@ def load_dataset(
         if not path.exists():
             suggestion = did_you_mean(name, list_datasets())
             raise UserError(f"{name}: neither a file nor a named dataset: {suggestion}")
-        splits = {
-            split: tuple(
-                read_examples(
-                    split_path,
-                    format=format if split_path.is_file() else None,
-                    text=text,
-                    label=label,
-                    label_delimiter=label_delimiter,
-                    skip_missing=skip_missing,
-                )
+        paths = find_split_paths(path)
+        splits = {}
+        for (split, split_path), report in zip(
+            paths.items(), split_progress(progress, len(paths)), strict=True
+        ):
+            examples = read_examples(
+                split_path,
+                format=format if split_path.is_file() else None,
+                text=text,
+                label=label,
+                label_delimiter=label_delimiter,
+                skip_missing=skip_missing,
             )
-            for split, split_path in find_split_paths(path).items()
-        }
+            expected = estimate_file_characters(split_path) if report else 0
+            splits[split] = tuple(
+                report_items(examples, expected, report, lambda example: len(example.text))
+            )
 
     def hold_out_examples(
         train: Sequence[Example], fractions: Mapping[str, float]

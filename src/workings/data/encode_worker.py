@@ -1,8 +1,8 @@
 """Encode texts in several processes, each a `python -m workings.data.encode_worker`.
 
-A process gets the tokenizer as JSON, and then texts; it answers each text with its ids. Messages
-are bytes after their length. Scripts of users need no `if __name__ == "__main__"` for it, as they
-would with multiprocessing.
+A process gets the tokenizer as JSON, and then lists of texts; it answers each list with the
+lengths of the texts and their ids. Messages are bytes after their length. Scripts of users need no
+`if __name__ == "__main__"` for it, as they would with multiprocessing.
 """
 
 import json
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
-from itertools import islice
+from itertools import chain, islice
 from typing import IO, TYPE_CHECKING
 
 from workings.data.tokenizers.base import LOADABLE_TOKENIZERS, Tokenizer, tokenizer_from_dict
@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from workings.ragged import RaggedArray
+
 MAX_WORKERS = 8
 NUM_SINGLE = 16
-"""Texts that are encoded here before processes are started, which takes as long."""
+"""Lists of texts that are encoded here before processes are started, which takes as long."""
+LIST_CHARACTERS = 2**18
+"""Short texts are encoded in lists of about so many characters."""
 _LENGTH_BYTES = 8
 
 
@@ -33,16 +37,41 @@ def encode_texts(
     texts: Iterable[str], tokenizer: Tokenizer, dtype: str
 ) -> "Iterator[NDArray[np.unsignedinteger[Any]]]":
     """Yield the ids of each text, in order; if there are many, several processes encode them."""
-    remaining = iter(texts)
-    for text in islice(remaining, NUM_SINGLE):
-        yield tokenizer.encode_array(text, dtype)
+    for rows in _encode_lists(([text] for text in texts), tokenizer, dtype):
+        yield rows[0]
+
+
+def encode_rows(texts: Iterable[str], tokenizer: Tokenizer, dtype: str) -> "Iterator[RaggedArray]":
+    """Yield the ids of some texts after the other, in order; texts are short, and can be many."""
+    return _encode_lists(_group_texts(texts), tokenizer, dtype)
+
+
+def _group_texts(texts: Iterable[str]) -> Iterator[list[str]]:
+    group: list[str] = []
+    characters = 0
+    for text in texts:
+        group.append(text)
+        characters += len(text) + 1
+        if characters >= LIST_CHARACTERS:
+            yield group
+            group, characters = [], 0
+    if group:
+        yield group
+
+
+def _encode_lists(
+    lists: Iterable[list[str]], tokenizer: Tokenizer, dtype: str
+) -> "Iterator[RaggedArray]":
+    remaining = iter(lists)
+    for texts in islice(remaining, NUM_SINGLE):
+        yield tokenizer.encode_rows(texts, dtype)
     workers = min(_count_cores(), MAX_WORKERS)
     if workers == 1 or tokenizer.kind not in LOADABLE_TOKENIZERS:
         workers = 0
     first = list(islice(remaining, workers))
     if len(first) < 2:
-        for text in (*first, *remaining):
-            yield tokenizer.encode_array(text, dtype)
+        for texts in chain(first, remaining):
+            yield tokenizer.encode_rows(texts, dtype)
         return
     yield from _encode_in_processes(first, remaining, tokenizer, dtype)
 
@@ -54,29 +83,50 @@ def _count_cores() -> int:
 
 
 def _encode_in_processes(
-    first: list[str], remaining: Iterator[str], tokenizer: Tokenizer, dtype: str
-) -> "Iterator[NDArray[np.unsignedinteger[Any]]]":
-    import numpy as np
-
+    first: list[list[str]], remaining: Iterator[list[str]], tokenizer: Tokenizer, dtype: str
+) -> "Iterator[RaggedArray]":
     settings = json.dumps({**tokenizer.to_dict(), "dtype": dtype}).encode()
     with ExitStack() as stack:
         workers = []
         for _ in first:
             workers.append(_start_worker())
             stack.callback(_stop_worker, workers[-1])
-        for worker, text in zip(workers, first, strict=True):
+        for worker, texts in zip(workers, first, strict=True):
             _send(worker.stdin, settings)
-            _send(worker.stdin, text.encode("utf-8", "surrogatepass"))
+            _send(worker.stdin, _pack_texts(texts))
         busy = list(workers)
         while busy:
             worker = busy.pop(0)
             raw = _receive(worker.stdout)
             if raw is None:
                 raise UserError("a process that encodes the text ended: is there enough memory?")
-            for text in islice(remaining, 1):
-                _send(worker.stdin, text.encode("utf-8", "surrogatepass"))
+            for texts in islice(remaining, 1):
+                _send(worker.stdin, _pack_texts(texts))
                 busy.append(worker)
-            yield np.frombuffer(raw, dtype)
+            yield _unpack_rows(raw, dtype)
+
+
+def _pack_texts(texts: list[str]) -> bytes:
+    return json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _unpack_texts(raw: bytes) -> list[str]:
+    texts: list[str] = json.loads(raw.decode("utf-8", "surrogatepass"))
+    return texts
+
+
+def _pack_rows(rows: "RaggedArray") -> bytes:
+    return len(rows).to_bytes(_LENGTH_BYTES) + rows.lengths.tobytes() + rows.values[:].tobytes()
+
+
+def _unpack_rows(raw: bytes, dtype: str) -> "RaggedArray":
+    import numpy as np
+
+    from workings.ragged import RaggedArray
+
+    count = int.from_bytes(raw[:_LENGTH_BYTES])
+    lengths = np.frombuffer(raw, np.int64, count, _LENGTH_BYTES)
+    return RaggedArray(np.frombuffer(raw, dtype, offset=_LENGTH_BYTES + lengths.nbytes), lengths)
 
 
 def _start_worker() -> "subprocess.Popen[bytes]":
@@ -113,15 +163,15 @@ def _receive(stream: IO[bytes] | None) -> bytes | None:
 
 
 def main() -> None:
-    """Answer texts with their ids, until the input ends."""
+    """Answer lists of texts with their ids, until the input ends."""
     source, target = sys.stdin.buffer, sys.stdout.buffer
     if (settings := _receive(source)) is None:
         return
     table = json.loads(settings)
     tokenizer = tokenizer_from_dict(table)
     while (message := _receive(source)) is not None:
-        text = message.decode("utf-8", "surrogatepass")
-        _send(target, tokenizer.encode_array(text, table["dtype"]).tobytes())
+        rows = tokenizer.encode_rows(_unpack_texts(message), table["dtype"])
+        _send(target, _pack_rows(rows))
 
 
 if __name__ == "__main__":

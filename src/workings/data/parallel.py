@@ -1,7 +1,7 @@
 """Sentence pairs: named datasets, built in or downloaded, and the user's files and folders."""
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from workings.data.datasets import (
     normalize_split_name,
 )
 from workings.data.download import Mirror, ProgressCallback, locate_file
+from workings.data.progress import estimate_file_characters, report_items
 from workings.data.sentence_pairs import (
     FilterStats,
     PairSplits,
@@ -97,7 +98,7 @@ def load_pairs(
             if split in spec.splits
         }
     else:
-        splits = _read_path(Path(data), source, target)
+        splits = _read_path(Path(data), source, target, progress)
 
     def hold_out(
         train: Sequence[SentencePair], fractions: Mapping[str, float]
@@ -175,9 +176,18 @@ def _check_options(
             raise UserError(f"{name} = {value}: expected at least 1")
 
 
-def _read_path(path: Path, source: str, target: str) -> dict[str, list[SentencePair]]:
+def _read_path(
+    path: Path, source: str, target: str, progress: ProgressCallback | None = None
+) -> dict[str, list[SentencePair]]:
     """Read the splits of a folder, or all pairs of a file or of two parallel files as train."""
     sides = find_side(path, source), find_side(path, target)
+
+    def read(pairs: Iterable[SentencePair], *files: Path | None) -> list[SentencePair]:
+        expected = sum(estimate_file_characters(file) for file in files if file)
+        return list(
+            report_items(pairs, expected, progress, lambda p: len(p.source) + len(p.target))
+        )
+
     if is_saved_dataset(path):
         return {
             split: list(read_columns(split_path, source, target))
@@ -189,10 +199,10 @@ def _read_path(path: Path, source: str, target: str) -> dict[str, list[SentenceP
             for split, pairs in find_parallel_splits(path, source, target).items()
         }
     if any(sides):
-        return {"train": list(read_parallel_prefix(path, source, target))}
+        return {"train": read(read_parallel_prefix(path, source, target), *sides)}
     if path.is_file():
         _check_not_one_side(path, source, target)
-        return {"train": list(read_columns(path, source, target))}
+        return {"train": read(read_columns(path, source, target), path)}
     suggestion = did_you_mean(str(path), list_parallel_datasets())
     files = truncate(f"{path.name}.{source} and {path.name}.{target}")
     raise UserError(

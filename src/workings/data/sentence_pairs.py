@@ -7,11 +7,12 @@ in case and punctuation only count as equal: having seen "Run!", a model knows "
 
 import re
 import unicodedata
-from collections import defaultdict
+from array import array
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from workings.data.datasets import SPLITS, find_split_paths, normalize_split_name
 from workings.data.readers import (
@@ -24,6 +25,9 @@ from workings.data.readers import (
 from workings.data.splits import compute_checksum, hash_to_unit_interval
 from workings.errors import UserError, truncate
 from workings.io import check_inside
+
+if TYPE_CHECKING:
+    from workings.ragged import RaggedArray
 
 MIN_RATIO_WORDS = 3
 """A shorter side counts as this many words in the length ratio: "Help!", "À l'aide !"."""
@@ -302,21 +306,29 @@ def group_by_shared_keys(keys: Iterable[Iterable[Hashable]]) -> list[int]:
     >>> group_by_shared_keys([["a"], ["b"], ["c"], ["a", "c"]])
     [0, 1, 0, 0]
     """
-    parent: list[int] = []  # union-find
-    first_with_key: dict[Hashable, int] = {}
+    import numpy as np
+
+    hashes, owners, count = array("q"), array("q"), 0  # the keys of millions of pairs take too much
+    for count, item_keys in enumerate(keys, 1):
+        for key in item_keys:
+            hashes.append(hash(key))
+            owners.append(count - 1)
+    parent = array("q", range(count))  # union-find
 
     def find_root(item: int) -> int:
         while parent[item] != item:
             parent[item] = item = parent[parent[item]]
         return item
 
-    for item, item_keys in enumerate(keys):
-        parent.append(item)
-        for key in item_keys:
-            a, b = find_root(first_with_key.setdefault(key, item)), find_root(item)
-            if a != b:
-                parent[max(a, b)] = min(a, b)
-    return [find_root(item) for item in range(len(parent))]
+    values = np.frombuffer(hashes, np.int64)
+    order = np.argsort(values, kind="stable")
+    is_shared = values[order][1:] == values[order][:-1]
+    sharers = np.frombuffer(owners, np.int64)[order]
+    pairs = zip(sharers[:-1][is_shared].tolist(), sharers[1:][is_shared].tolist(), strict=True)
+    for item, other in pairs:
+        a, b = find_root(item), find_root(other)
+        parent[max(a, b)] = min(a, b)
+    return [find_root(item) for item in range(count)]
 
 
 def hold_out_pairs(
@@ -336,22 +348,24 @@ def hold_out_pairs(
     >>> hold_out_pairs([SentencePair(*s) for s in sentences], 1)[1]
     [SentencePair(source='run', target='cours')]
     """
-    list_of = [0] * len(pairs)
+    list_of = bytearray(len(pairs))
     remaining = list(counts)
-    groups = _group_pairs(pairs, seed, keys) if any(counts) else []
+    groups = _group_pairs(pairs if any(counts) else (), seed, keys)
     for group in groups:
+        if not any(remaining):
+            break
         number = next((k for k, count in enumerate(remaining, 1) if count >= len(group)), 0)
         if number:
             remaining[number - 1] -= len(group)
             for i in group:
                 list_of[i] = number
     if any(count and count == left for count, left in zip(counts, remaining, strict=True)):
-        if not groups:
+        if not len(groups):
             raise UserError(f"all {len(pairs):,} pairs have an empty side")
         requested = " and ".join(f"{count:,}" for count in counts if count)
         raise UserError(
             f"cannot hold out {requested} of {len(pairs):,} pairs: the smallest group of pairs "
-            f"that share sentences has {min(map(len, groups)):,}: "
+            f"that share sentences has {groups.lengths.min():,}: "
             "hold out a larger fraction, or give validation and test files"
         )
     lists: tuple[list[SentencePair], ...] = tuple([] for _ in range(len(counts) + 1))
@@ -362,15 +376,18 @@ def hold_out_pairs(
 
 def _group_pairs(
     pairs: Sequence[SentencePair], seed: int, keys: Sequence[Iterable[Hashable]] | None
-) -> list[list[int]]:
+) -> "RaggedArray":
     """Return the indices of pairs that share keys as groups, in an order given by the seed."""
+    import numpy as np
+
+    from workings.ragged import RaggedArray
+
     complete = [i for i, p in enumerate(pairs) if p.source.strip() and p.target.strip()]
     shared = (pair_keys(pairs[i]) if keys is None else keys[i] for i in complete)
-    groups: defaultdict[int, list[int]] = defaultdict(list)
-    for number, i in zip(group_by_shared_keys(shared), complete, strict=True):
-        groups[number].append(i)
-    ranked = []
-    for group in groups.values():
-        name = min(f"{pairs[i].source}\0{pairs[i].target}" for i in group)
-        ranked.append((hash_to_unit_interval(name, str(seed)), name, group))
-    return [group for _, _, group in sorted(ranked)]
+    numbers = np.array(group_by_shared_keys(shared), np.int64)
+    order = np.argsort(numbers, kind="stable")
+    lengths = np.unique(numbers, return_counts=True)[1]
+    groups = RaggedArray(np.array(complete, np.int64)[order], lengths)
+    names = (min(f"{pairs[i].source}\0{pairs[i].target}" for i in g.tolist()) for g in groups)
+    hashes = np.fromiter((hash_to_unit_interval(name, str(seed)) for name in names), np.float64)
+    return groups[np.argsort(hashes, kind="stable")]

@@ -1,5 +1,6 @@
 """Splits into train, validation and test, by a hash of the text: no text is in two of them."""
 
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -116,20 +117,31 @@ def hold_out(
     for example in examples:  # a text with several labels counts for the first by the alphabet
         label = (by_label and example.label) or ""
         label_of[example.text] = min(label, label_of.get(example.text, label))
-    hashes_by_label: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    texts_by_label: defaultdict[str, list[str]] = defaultdict(list)
     for text, label in label_of.items():
-        hashes_by_label[label][text] = hash_to_unit_interval(text, str(seed))
+        texts_by_label[label].append(text)
     selected: set[str] = set()
-    for hashes in hashes_by_label.values():
-        remaining = round(fraction * sum(copies[text] for text in hashes))
+    for texts in texts_by_label.values():
+        remaining = round(fraction * sum(copies[text] for text in texts))
         # One text of each label stays, however many copies it has.
-        for text in sorted(hashes, key=lambda text: (hashes[text], text))[:-1]:
+        count = min(remaining, len(texts) - 1)
+        for text in _select_smallest_hashes(texts, count, str(seed)):
             if remaining <= 0:
                 break
             selected.add(text)
             remaining -= copies[text]
     rest = [e for e in examples if e.text not in selected]
     return rest, [e for e in examples if e.text in selected]
+
+
+def _select_smallest_hashes(texts: Sequence[str], count: int, salt: str) -> list[str]:
+    """Return the `count` texts with the smallest hashes, in the order of these."""
+    if count <= 0:
+        return []
+    hashes = array("d", (hash_to_unit_interval(text, salt) for text in texts))
+    limit = sorted(hashes)[count - 1]  # of pairs with all texts, sorting takes far more memory
+    smallest = ((h, text) for h, text in zip(hashes, texts, strict=True) if h <= limit)
+    return [text for _, text in sorted(smallest)[:count]]
 
 
 @dataclass(frozen=True)
@@ -153,7 +165,8 @@ def find_text_overlap(first: Sequence[Example], second: Sequence[Example]) -> Te
     >>> print(find_text_overlap([Example("a"), Example("b"), Example("a")], [Example("a")]))
     1 texts in common: 2 examples of the first set, 1 of the second
     """
-    common = {e.text for e in first} & {e.text for e in second}
+    texts = {e.text for e in second}  # usually the smaller one
+    common = {e.text for e in first if e.text in texts}
     return TextOverlap(
         tuple(dict.fromkeys(e.text for e in second if e.text in common)),
         tuple(i for i, e in enumerate(first) if e.text in common),

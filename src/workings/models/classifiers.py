@@ -22,6 +22,7 @@ from workings.models.language import build_language_model
 from workings.models.regions import RegionClassifier
 from workings.models.tfidf import TfidfClassifier
 from workings.modules import build_model
+from workings.ragged import Row
 from workings.recipes import (
     DEFAULT_LANGUAGE_MODEL,
     Activation,
@@ -73,7 +74,7 @@ class NgramClassifier(TextClassifier):
         self.weights = nn.Parameter(torch.zeros(1, num_classes))
         self.bias = nn.Parameter(torch.zeros(num_classes))
 
-    def prepare(self, texts: Sequence[Sequence[int]], labels: ArrayLike) -> None:
+    def prepare(self, texts: Sequence[Row], labels: ArrayLike) -> None:
         """Count the n-grams of the training texts and compute their log-count ratios."""
         if len(self.keys):
             return  # a resumed run has counted them already
@@ -104,12 +105,12 @@ class NgramClassifier(TextClassifier):
         )
         self.weights = nn.Parameter(torch.zeros_like(self.ratios))
 
-    def featurize(self, ids: Sequence[int]) -> Any:
+    def featurize(self, ids: Row) -> Any:
         """Return the numbers (from 1) of the known n-grams of a text, each once."""
         numbers = self._look_up(self._unique_ngrams(ids))
         return numbers[numbers > 0]
 
-    def index_ngrams(self, ids: Sequence[int]) -> list[NDArray[np.int64]]:
+    def index_ngrams(self, ids: Row) -> list[NDArray[np.int64]]:
         """Return for each n the numbers of the n-grams at each position; 0 is unknown."""
         return [self._look_up(keys) for keys in self._ngrams_by_length(ids)]
 
@@ -120,10 +121,10 @@ class NgramClassifier(TextClassifier):
         index = np.searchsorted(keys, ngrams).clip(max=len(keys) - 1)
         return np.where(keys[index] == ngrams, index + 1, 0)
 
-    def _unique_ngrams(self, ids: Sequence[int]) -> NDArray[np.int64]:
+    def _unique_ngrams(self, ids: Row) -> NDArray[np.int64]:
         return np.unique(np.concatenate(self._ngrams_by_length(ids)))
 
-    def _ngrams_by_length(self, ids: Sequence[int]) -> list[NDArray[np.int64]]:
+    def _ngrams_by_length(self, ids: Row) -> list[NDArray[np.int64]]:
         """Return the 1-grams, 2-grams, … of a text as integers in base `vocab_size + 1`."""
         tokens = np.asarray(ids, dtype=np.int64) + 1  # digit 0 is unused, so that lengths differ
         base, ngrams, by_length = self.vocab_size + 1, tokens, [tokens]

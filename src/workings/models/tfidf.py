@@ -14,9 +14,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from workings.errors import UserError
 from workings.models.classifier_base import TextClassifier
+from workings.ragged import RaggedArray, Row
 from workings.trace import tap
 
-Ids = Sequence[int] | NDArray[np.integer[Any]]
+Ids = Row
 
 SPACE, LETTER, SYMBOL, SINGLE = range(4)
 """Kinds of characters: a SINGLE one, as of Chinese, is a word by itself."""
@@ -190,9 +191,9 @@ class TfidfClassifier(TextClassifier):
         """Return the numbers (from 1) of the known n-grams of a text, each once."""
         return self.featurize_batch([ids])[0]
 
-    def featurize_batch(self, texts: Sequence[Ids]) -> list[NDArray[np.int32]]:
+    def featurize_batch(self, texts: Sequence[Ids]) -> RaggedArray:
         """Return the same for several texts: 20 times faster than one by one."""
-        features: list[NDArray[np.int32]] = []
+        features: list[RaggedArray] = []
         for chunk in _split_chunks(texts):
             characters, owners = _concatenate(chunk)
             numbers, texts_of = [], []
@@ -202,9 +203,10 @@ class TfidfClassifier(TextClassifier):
                 texts_of.append(owners[occurrences.starts[is_known]])
             base = len(self.keys) + 1
             pairs = _sort_unique(np.concatenate(texts_of) * base + np.concatenate(numbers))
-            ends = np.searchsorted(pairs, np.arange(1, len(chunk)) * base)
-            features += np.split((pairs % base).astype(np.int32), ends)
-        return features
+            ends = np.searchsorted(pairs, np.arange(1, len(chunk) + 1) * base)
+            lengths = np.diff(ends, prepend=0)
+            features.append(RaggedArray((pairs % base).astype(np.int32), lengths))
+        return RaggedArray.concatenate(features, "int32")
 
     def locate_features(self, ids: Ids) -> tuple[NDArray[np.int64], Occurrences]:
         """Return the numbers of the known n-grams of a text, and where each of them is.

@@ -29,12 +29,12 @@ from workings.data.captions import (
     load_test_captions,
 )
 from workings.data.download import ProgressCallback
-from workings.data.file_array import FileArray
 from workings.data.scenes import SCENE_SPLITS, Scene, compute_shape_masks, generate_scenes
 from workings.data.tokenizers.base import Tokenizer, get_stop_id, load_tokenizer, train_tokenizer
 from workings.decode import Hypothesis, Sampling, beam_search
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
+from workings.file_array import FileArray
 from workings.metrics.captions import CaptionScores, score_captions
 from workings.models.captioning import Captioner, ImageBatch, build_captioner
 from workings.models.seq2seq import PAD, START

@@ -1,6 +1,7 @@
 """Text classification: training on labeled texts, and predicting labels."""
 
 import hashlib
+import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -10,12 +11,18 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from workings.config import to_table
 from workings.data.batching import IdSequence, make_batches, pad
+from workings.data.cache import (
+    MIN_CACHED_CHARACTERS,
+    encode_short_texts,
+    train_cached_tokenizer,
+)
 from workings.data.datasets import list_datasets, load_dataset
 from workings.data.download import ProgressCallback
+from workings.data.progress import report_items, split_progress
 from workings.data.readers import Example, ItemsUntilError, read_examples
 from workings.data.splits import Splits, find_text_overlap
 from workings.data.tokenizers.base import (
@@ -33,6 +40,7 @@ from workings.models.classifier_base import TextClassifier
 from workings.models.classifiers import build_classifier
 from workings.models.summary import ModelSummary, summarize
 from workings.plain_text import show_whitespace
+from workings.ragged import RaggedArray, Row
 from workings.recipes import (
     ClassificationDataConfig,
     ClassificationRecipe,
@@ -105,8 +113,8 @@ class Classification(Task):
         self.selectable_metrics = {"loss": False, **dict.fromkeys(self.scheme.metrics, True)}
         self.class_weights: Tensor | None = None
         self.data_info: dict[str, Any] = {}
-        self.examples: dict[str, list[Example]] = {}
-        self._sequences: dict[str, list[NDArray[np.int32]]] = {}
+        self.examples: dict[str, list[Example]] = {}  # of the validation and the test
+        self._sequences: dict[str, RaggedArray] = {}
         self._targets: dict[str, list[Target]] = {}
         self._unseen_label_counts: dict[str, int] = {}  # examples left out for their label
         self._overlap: list[int] = []  # test examples whose text is in another split, too
@@ -121,25 +129,19 @@ class Classification(Task):
         tokenizer: Tokenizer | None = None,
     ) -> Self:
         """Read the data, unless `splits` has them; train the tokenizer and build a new model."""
-        splits = splits or load_splits(recipe, progress=progress)
-        labels = _list_labels(recipe, splits)
-        config = recipe.tokenizer
-        tokenizer = tokenizer or train_tokenizer(
-            config.kind,
-            (e.text for e in splits.train),
-            config.vocab_size,
-            config.min_count,
-            pad_to=config.padded_vocab_size,
-        )
+        stages = split_progress(progress, 3)  # reading, the vocabulary, encoding
+        splits = splits or load_splits(recipe, progress=stages[0])
+        labels, checksum = _list_labels(recipe, splits), splits.checksum
+        tokenizer = tokenizer or _train_tokenizer(recipe, splits, checksum, stages[1])
         torch.manual_seed(recipe.seed)
         model = cls.build_model(recipe, tokenizer, labels)
         task = cls(recipe, tokenizer, labels, model)
-        task.encode_splits(splits)
+        task.encode_splits(splits, checksum=checksum, progress=stages[2])
         task.class_weights = task.scheme.class_weights(
             recipe.train.class_weights, task._targets["train"]
         )
         counts = {split: len(getattr(splits, split)) for split in SPLIT_NAMES}
-        task.data_info = {"set": recipe.data.set, **counts, "sha256": splits.checksum}
+        task.data_info = {"set": recipe.data.set, **counts, "sha256": checksum}
         return task
 
     @classmethod
@@ -168,23 +170,41 @@ class Classification(Task):
 
     # -- encoding ----------------------------------------------------------------------------------
 
-    def encode_splits(self, splits: Splits, names: Sequence[str] = SPLIT_NAMES) -> None:
-        """Encode the examples of some splits."""
-        encoded: dict[str, list[list[int]]] = {}
-        for split in names:
-            targets = [(e, self.scheme.encode(e)) for e in getattr(splits, split)]
-            known = [(e, target) for e, target in targets if target is not None]
+    def encode_splits(
+        self,
+        splits: Splits,
+        names: Sequence[str] = SPLIT_NAMES,
+        *,
+        checksum: str = "",
+        progress: ProgressCallback | None = None,
+    ) -> None:
+        """Encode the examples of some splits; those of large ones with a `checksum` are cached."""
+        encoded: dict[str, RaggedArray] = {}
+        key = checksum if _count_characters(splits) > MIN_CACHED_CHARACTERS else ""
+        stages, limit = split_progress(progress, len(names)), self.recipe.data.max_length
+        for split, report in zip(names, stages, strict=True):
+            examples: Sequence[Example] = getattr(splits, split)
+            targets = [self.scheme.encode(e) for e in examples]
+            known = [e for e, target in zip(examples, targets, strict=True) if target is not None]
             self._unseen_label_counts[split] = len(targets) - len(known)
             if targets and not known:
                 raise UserError(f"{splits.name}: no {split} example has a label seen in training")
-            encoded[split] = [self.encode(e.text) for e, _ in known]
-            self._targets[split] = [target for _, target in known]
-            self.examples[split] = [e for e, _ in known]
+            texts = report_items((e.text for e in known), len(known), report)
+            encoded[split] = self._encode_texts(texts, key and f"{key} {split} {limit}")
+            self._targets[split] = [target for target in targets if target is not None]
+            # Those of the training are used once: they would take most of the memory.
+            self.examples[split] = [] if split == "train" else known
         overlap = find_text_overlap((*splits.train, *splits.validation), self.examples["test"])
         self._overlap = list(overlap.second_indices)
         if "train" in encoded:
             self.model.prepare(encoded["train"], self.scheme.stack(self._targets["train"]).numpy())
         self._sequences = {split: self._featurize_batch(texts) for split, texts in encoded.items()}
+
+    def _encode_texts(self, texts: Iterable[str], key: str) -> RaggedArray:
+        """Return the ids of texts, truncated; with a key in a file of the user's cache."""
+        limit = self.recipe.data.max_length
+        heads = (text[: MAX_TOKEN_CHARACTERS * limit] for text in texts)
+        return encode_short_texts(heads, self.tokenizer, lambda rows: rows.truncate(limit), key)
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a text, truncated to data.max_length."""
@@ -206,11 +226,11 @@ class Classification(Task):
             start = width - num_tokens - len(self.tokenizer.suffix_ids)
         return slice(start, start + num_tokens)
 
-    def _featurize_batch(self, texts: Sequence[Sequence[int]]) -> list[NDArray[np.int32]]:
+    def _featurize_batch(self, texts: Sequence[Row]) -> RaggedArray:
         """Return the model's input for texts: their ids between those that the model expects."""
         prefix, suffix = self.tokenizer.prefix_ids, self.tokenizer.suffix_ids
         if prefix or suffix:
-            texts = [[*prefix, *ids, *suffix] for ids in texts]
+            texts = RaggedArray.build([[*prefix, *ids, *suffix] for ids in texts], "int32")
         return self.model.featurize_batch(texts)
 
     def _collate(
@@ -233,7 +253,7 @@ class Classification(Task):
 
     def batches(self, epoch: int) -> list[list[int]]:
         """Return batches of examples of similar length."""
-        lengths = [len(s) for s in self._sequences["train"]]
+        lengths = self._sequences["train"].lengths
         size = self.recipe.train.batch_size
         pool = 1 if self._fixed_length() else 50
         return make_batches(lengths, size, seed=self.recipe.seed, epoch=epoch, pool=pool)
@@ -255,7 +275,7 @@ class Classification(Task):
         return BatchLoss(loss, {"accuracy": correct})
 
     def count_validation_tokens(self) -> int:
-        return sum(map(len, self._sequences["validation"]))
+        return int(self._sequences["validation"].lengths.sum())
 
     def evaluate(self, process_group: ProcessGroup) -> dict[str, float]:
         """Compute loss, accuracy and the metric that chooses the best epoch on validation data.
@@ -369,7 +389,7 @@ class Classification(Task):
 
         Each process computes its share of every batch; all of them get all logits.
         """
-        lengths = [len(s) for s in self._sequences[split][::stride]]
+        lengths = self._sequences[split].lengths[::stride]
         result = torch.zeros(len(lengths), len(self.labels))
         batches = make_batches(lengths, EVAL_BATCH_SIZE, seed=0, shuffle=False)
         for done, rows in enumerate(batches):
@@ -548,6 +568,30 @@ def load_splits(
     )
 
 
+def _train_tokenizer(
+    recipe: ClassificationRecipe,
+    splits: Splits,
+    checksum: str,
+    progress: ProgressCallback | None,
+) -> Tokenizer:
+    """Train the tokenizer on the training texts; from many of them it is cached."""
+    config, size = recipe.tokenizer, len(splits.train)
+
+    def train() -> Tokenizer:
+        texts = report_items((e.text for e in splits.train), size, progress)
+        return train_tokenizer(
+            config.kind, texts, config.vocab_size, config.min_count, pad_to=config.padded_vocab_size
+        )
+
+    if _count_characters(splits) <= MIN_CACHED_CHARACTERS:
+        return train()
+    return train_cached_tokenizer(train, f"{checksum} {json.dumps(to_table(config))}")
+
+
+def _count_characters(splits: Splits) -> int:
+    return sum(len(e.text) for split in SPLIT_NAMES for e in getattr(splits, split))
+
+
 def _label_delimiter(config: ClassificationDataConfig) -> str | None:
     return config.label_delimiter if config.multi_label else None
 
@@ -562,10 +606,11 @@ def make_scheme(recipe: ClassificationRecipe, labels: Sequence[str]) -> LabelSch
 def _list_labels(recipe: ClassificationRecipe, splits: Splits) -> tuple[str, ...]:
     """Return the labels; refuse data without any text, or with fewer than two labels."""
     name, labels = recipe.data.set, make_scheme(recipe, ()).list_labels(splits.train)
-    texts = [e.text for split in SPLIT_NAMES for e in getattr(splits, split)]
-    if not any(map(str.strip, texts)):
+    examples = [getattr(splits, split) for split in SPLIT_NAMES]
+    if not any(e.text.strip() for split in examples for e in split):
+        count = sum(map(len, examples))
         raise UserError(
-            f"{name}: all {len(texts):,} texts are empty: data.text is the column of the texts"
+            f"{name}: all {count:,} texts are empty: data.text is the column of the texts"
         )
     if len(labels) < 2:
         problem = "only one label" if labels else "no label"

@@ -17,6 +17,8 @@ from torch import Tensor
 
 from workings.config import to_table
 from workings.data.cache import (
+    MAX_VOCABULARY_CHARACTERS,
+    MIN_CACHED_CHARACTERS,
     TokenIds,
     compute_text_checksum,
     encode_cached,
@@ -75,10 +77,6 @@ MAX_LOGITS = 2**26  # 256 MiB in float32
 DECODE_CONTEXT = 4  # tokens of context with which new tokens are decoded
 COUNTED_CHUNK = 2**20  # tokens read at a time to count characters or unknown tokens
 READINGS = 3  # of a text: for its checksum, for the vocabulary, and to encode it
-MAX_VOCABULARY_CHARACTERS = 50_000_000
-"""Characters of the training text from which a vocabulary of words or byte pairs is learned."""
-MIN_CACHED_CHARACTERS = 10_000_000
-"""The tokenizer of a longer text is cached; else it takes no time."""
 MAX_BASELINE_TOKENS = 20_000_000
 EMPTY_IDS: TokenIds = np.zeros(0, np.uint16)
 

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from workings.data.batching import make_batches, make_pair_batches, pad
 from workings.data.download import ProgressCallback
+from workings.data.pair_encoding import encode_pairs, make_cache_key, train_pair_tokenizers
 from workings.data.parallel import (
     PairSplits,
     SentencePair,
@@ -26,6 +27,7 @@ from workings.data.parallel import (
     load_pairs,
     load_test_pairs,
 )
+from workings.data.progress import split_progress
 from workings.data.tokenizers.base import (
     EOS_TOKEN,
     Span,
@@ -33,7 +35,6 @@ from workings.data.tokenizers.base import (
     TokenizerPair,
     get_stop_id,
     load_tokenizer_pair,
-    train_tokenizer_pair,
 )
 from workings.data.tokenizers.byte_pair import BPEDropout, BytePairTokenizer
 from workings.data.tokenizers.words import WordTokenizer
@@ -45,6 +46,7 @@ from workings.models.summary import ModelSummary, summarize
 from workings.models.translation import PAD, START, SentenceBatch, Translator, build_translator
 from workings.modules import device_of
 from workings.plain_text import show_whitespace
+from workings.ragged import RaggedArray
 from workings.recipes import SearchConfig, TranslationRecipe
 from workings.tasks.attention import (
     AttentionPass,
@@ -96,7 +98,8 @@ class Translation(Seq2SeqTask):
         self.tokenizers, self.model = tokenizers, model
         model.forced_first_id = next(iter(tokenizers.target.prefix_ids), None)
         self.pairs: dict[str, tuple[SentencePair, ...]] = dict.fromkeys(SPLIT_NAMES, ())
-        self._encoded: dict[str, list[tuple[NDArray[np.int32], NDArray[np.int32]]]] = {}
+        self._encoded: dict[str, tuple[RaggedArray, RaggedArray]] = {}  # sources and targets
+        self._test_pairs_in_train = 0
         self._bpe_dropout: tuple[BPEDropout, BPEDropout] | None = None
         self._bpe_epoch = -1  # the epoch that the training pairs were last tokenized for
 
@@ -115,13 +118,25 @@ class Translation(Seq2SeqTask):
         tokenizer: TokenizerPair | None = None,
     ) -> Self:
         """Read the pairs, train the tokenizers and build a new model."""
-        splits = _load_pairs(recipe, progress)
-        tokenizers = tokenizer or _train_tokenizers(recipe, splits.train)
+        stages = split_progress(progress, 3)  # reading, the vocabulary, encoding
+        splits = _load_pairs(recipe, stages[0])
+        data_info = _describe_data(recipe, splits)
+        key = make_cache_key(splits, data_info["sha256"])
+        tokenizers = tokenizer or train_pair_tokenizers(
+            recipe.tokenizer,
+            splits.train,
+            lower=_is_lower(recipe),
+            key=key,
+            progress=stages[1],
+        )
         torch.manual_seed(recipe.seed)
         task = cls(recipe, tokenizers, cls.build_model(recipe, tokenizers))
-        for split in SPLIT_NAMES:
-            task._encode_split(split, getattr(splits, split))
-        task.data_info = _describe_data(recipe, splits)
+        task.data_info = data_info
+        task._note_overlap(splits.train, splits.test)
+        for split, report in zip(SPLIT_NAMES, split_progress(stages[2], 3), strict=True):
+            task._encode_split(split, getattr(splits, split), key and f"{key} {split}", report)
+        if not recipe.tokenizer.dropout:
+            task.pairs["train"] = ()  # they are used once, and would take most of the memory
         return task
 
     @classmethod
@@ -141,18 +156,19 @@ class Translation(Seq2SeqTask):
 
     def measure_unknown_rate(self) -> float:
         source, target = self.tokenizers.source, self.tokenizers.target
-        pairs = self._encoded["train"]
+        pairs = zip(*self._encoded["train"], strict=True)
         return unknown_rate(side for a, b in pairs for side in ((a, source), (b, target)))
 
-    def _encode_split(self, split: str, pairs: tuple[SentencePair, ...]) -> None:
+    def _encode_split(
+        self,
+        split: str,
+        pairs: tuple[SentencePair, ...],
+        key: str = "",
+        progress: ProgressCallback | None = None,
+    ) -> None:
+        """Encode the pairs of a split; with a key, their ids are in a file of the user's cache."""
         self.pairs[split] = pairs
-        self._encoded[split] = [
-            (
-                np.array(self.tokenizers.encode_source(pair.source), np.int32),
-                np.array(self.tokenizers.encode_target(pair.target), np.int32),
-            )
-            for pair in pairs
-        ]
+        self._encoded[split] = encode_pairs(self.tokenizers, pairs, key=key, progress=progress)
 
     # -- training ----------------------------------------------------------------------------------
 
@@ -183,35 +199,30 @@ class Translation(Seq2SeqTask):
                 BPEDropout(tokenizers.target, targets, rate, f"target {seed}"),
             )
         sources_ids, targets_ids = (side.sample_epoch(epoch) for side in self._bpe_dropout)
-        stop = np.int32(get_stop_id(tokenizers.source))
-        self._encoded["train"] = [
-            (np.append(source, stop), target)
-            for source, target in zip(sources_ids, targets_ids, strict=True)
-        ]
+        stop = get_stop_id(tokenizers.source)
+        self._encoded["train"] = sources_ids.surround((), (stop,)), targets_ids
         self._bpe_epoch = epoch
 
-    def _lengths(self, split: str) -> tuple[list[int], list[int]]:
+    def _lengths(self, split: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the lengths of sources and targets, both with their stop token."""
-        pairs = self._encoded[split]
-        return [len(source) for source, _ in pairs], [len(target) + 1 for _, target in pairs]
+        sources, targets = self._encoded[split]
+        return sources.lengths, targets.lengths + 1
 
     def weight(self, batch: Sequence[int]) -> int:
-        return sum(len(self._encoded["train"][k][1]) + 1 for k in batch)
+        return int(self._encoded["train"][1].lengths[batch].sum()) + len(batch)
 
     def describe(self, batch: Sequence[int]) -> str:
-        source, target = (
-            max(len(self._encoded["train"][k][side]) for k in batch) for side in (0, 1)
-        )
+        source, target = (int(rows.lengths[batch].max()) for rows in self._encoded["train"])
         return f"a batch of {len(batch):,} pairs, the longest of {source:,} and {target:,} tokens"
 
     def collate(
         self, split: str, batch: Sequence[int], device: torch.device
     ) -> tuple[SentenceBatch, Tensor, Tensor]:
-        pairs = [self._encoded[split][k] for k in batch]
-        ids, lengths = pad([source for source, _ in pairs])
+        sources, targets = self._encoded[split]
+        ids, lengths = pad([sources[k] for k in batch])
         source = SentenceBatch(ids.to(device), lengths.to(device))
         stop = get_stop_id(self.tokenizers.target)
-        return source, *shift_right([target for _, target in pairs], stop, device)
+        return source, *shift_right([targets[k] for k in batch], stop, device)
 
     # -- evaluation --------------------------------------------------------------------------------
 
@@ -220,7 +231,7 @@ class Translation(Seq2SeqTask):
         return make_pair_batches(*self._lengths(split), max_tokens=tokens, seed=0, shuffle=False)
 
     def count_validation_tokens(self) -> int:
-        return sum(len(target) + 1 for _, target in self._encoded["validation"])
+        return int(self._lengths("validation")[1].sum())
 
     def evaluate(self, process_group: ProcessGroup) -> dict[str, float]:
         """Compute the loss on the validation pairs, and BLEU if that chooses the best epoch."""
@@ -270,7 +281,7 @@ class Translation(Seq2SeqTask):
             "test_bleu": scores.bleu.score,
             "test_chrf": scores.chrf.score,
             "test_pairs": len(translations),
-            **self._count_test_in_train(),
+            **({"test_pairs_in_train": overlap} if (overlap := self._test_pairs_in_train) else {}),
             "signature": scores.bleu.signature,
             "chrf_signature": scores.chrf.signature,
         }
@@ -282,11 +293,11 @@ class Translation(Seq2SeqTask):
             metrics["tokenized_signature"] = tokenized.signature
         return metrics
 
-    def _count_test_in_train(self) -> dict[str, int]:
-        """Count the test pairs that are among the training pairs, if there are any."""
-        train = set(self.pairs["train"])
-        count = sum(pair in train for pair in self.pairs["test"])
-        return {"test_pairs_in_train": count} if count else {}
+    def _note_overlap(self, train: Sequence[SentencePair], test: Sequence[SentencePair]) -> None:
+        """Count the test pairs that are among the training pairs."""
+        tested = set(test)
+        common = {pair for pair in train if pair in tested}
+        self._test_pairs_in_train = sum(pair in common for pair in test)
 
     def sample_outputs(self) -> dict[str, Any]:
         """Return translations of the first validation pairs."""
@@ -300,7 +311,7 @@ class Translation(Seq2SeqTask):
         """Compute the metrics on a dataset's test split, a file, or the recipe's test split."""
         self._encode_split("test", self.load_test_pairs(data))
         with suppress(UserError):  # without the training data, their overlap is not reported
-            self.pairs["train"] = self.load_train_pairs()
+            self._note_overlap(self.load_train_pairs(), self.pairs["test"])
         return self.test(self.local_group)
 
     def load_train_pairs(self) -> tuple[SentencePair, ...]:
@@ -439,8 +450,9 @@ class Translation(Seq2SeqTask):
 
     def fingerprint(self) -> dict[str, Any]:
         digest = hashlib.sha256()
-        for source, target in self._encoded["train"][:1000]:
-            digest.update(source.tobytes() + target.tobytes())
+        for pair in islice(zip(*self._encoded["train"], strict=True), 1000):
+            for ids in pair:
+                digest.update(np.asarray(ids, np.int32).tobytes())
         return {
             **self.data_info,
             "tokens": len(self.tokenizers.target),
@@ -480,20 +492,6 @@ def _describe_data(recipe: TranslationRecipe, splits: PairSplits) -> dict[str, A
         "filtered": splits.filter_stats.describe(),
         "sha256": digest.hexdigest(),
     }
-
-
-def _train_tokenizers(recipe: TranslationRecipe, pairs: Sequence[SentencePair]) -> TokenizerPair:
-    config = recipe.tokenizer
-    return train_tokenizer_pair(
-        config.kind,
-        [pair.source for pair in pairs],
-        [pair.target for pair in pairs],
-        config.vocab_size,
-        config.min_count,
-        shared=config.shared_vocab,
-        lower=_is_lower(recipe),
-        pad_to=config.padded_vocab_size,
-    )
 
 
 def _is_lower(recipe: TranslationRecipe) -> bool:

@@ -363,7 +363,7 @@ def _suggest_for_classifier(
             f"{name} is ahead by {best - accuracy:.1%}, within the noise of {rows:,} test rows "
             f"(±{noise:.1%}): more labeled rows help most"
         )
-    if len(task.examples["train"]) < 1000:
+    if task.data_info["train"] < 1000:
         return "more labeled rows help most"
     return "a neural network: --model.kind transformer --minutes 20"
 

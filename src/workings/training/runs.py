@@ -516,6 +516,7 @@ def _finish(task: Task, trainer: Trainer, transfer: WeightTransfer | None, log: 
             "title": recipe.title,
             "seed": recipe.seed,
             "minutes": round(trainer.progress.seconds / 60, 2),
+            "cpu_minutes": round(trainer.progress.cpu_seconds / 60, 2),
             "processes": group.world_size,
             "threads": torch.get_num_threads(),
             "peak_memory_mb": measure_peak_memory(),

@@ -82,6 +82,7 @@ class TrainingProgress:
     num_items: int = 0  # examples or tokens of the current epoch
     sums: dict[str, float] = field(default_factory=dict)  # of loss and metrics over these
     seconds: float = 0.0
+    cpu_seconds: float = 0.0  # of all threads of the main process
     epoch_start_seconds: float = 0.0
     evaluation_seconds: float = 0.0
     averaged_epochs: int = 0  # whose weights the average has
@@ -203,13 +204,14 @@ class Trainer:
         batches = task.batches(progress.epoch)
         self._epoch_steps = self._count_steps(len(batches))
         set_train_mode(task.model)
-        last = time.perf_counter()
+        last, last_cpu = time.perf_counter(), time.process_time()
         while progress.batch < len(batches) and not self.is_out_of_time():
             micro_batches = batches[progress.batch : progress.batch + self.config.accumulate]
             self._step(micro_batches)
             progress.batch += len(micro_batches)
-            now = time.perf_counter()
+            now, cpu = time.perf_counter(), time.process_time()
             progress.seconds, last = progress.seconds + now - last, now
+            progress.cpu_seconds, last_cpu = progress.cpu_seconds + cpu - last_cpu, cpu
             self.log.log_step(progress, self._estimate_total_steps())
             if progress.batch < len(batches) and not self.is_out_of_time():
                 if self._stop_signal:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # numpy is imported in functions: the command line starts fas
     import numpy as np
     from numpy.typing import NDArray
 
+    from workings.ragged import RaggedArray
+
 PAD_TOKEN, BOS_TOKEN, UNK_TOKEN, EOS_TOKEN = "<pad>", "<s>", "<unk>", "</s>"
 REPLACEMENT_CHARACTER = "\ufffd"  # stands for an incomplete character
 FORMAT = "workings tokenizer"
@@ -112,6 +114,12 @@ class Tokenizer(ABC):
         import numpy as np
 
         return np.asarray(self.encode(text), dtype=dtype)
+
+    def encode_rows(self, texts: Sequence[str], dtype: str) -> "RaggedArray":
+        """Return the ids of many short texts as one array."""
+        from workings.ragged import RaggedArray
+
+        return RaggedArray.build([self.encode_array(text, dtype) for text in texts], dtype)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids, without special tokens except for the unknown token."""
@@ -379,30 +387,6 @@ class TokenizerPair:
     def encode_target(self, text: str) -> list[int]:
         """Return the ids of a target sentence, without start and stop tokens."""
         return [*self.target.prefix_ids, *self.target.encode(self.normalize_case(text))]
-
-
-def train_tokenizer_pair(
-    kind: str,
-    sources: Sequence[str],
-    targets: Sequence[str],
-    vocab_size: int,
-    min_count: int,
-    *,
-    shared: bool,
-    lower: bool,
-    pad_to: int | None = None,
-) -> TokenizerPair:
-    """Train tokenizers with an end token on sources and targets, or a shared one on both."""
-
-    def train(texts: Iterable[str]) -> Tokenizer:
-        if lower:
-            texts = [text.lower() for text in texts]
-        return train_tokenizer(kind, texts, vocab_size, min_count, with_eos=True, pad_to=pad_to)
-
-    if shared:
-        tokenizer = train([*sources, *targets])
-        return TokenizerPair(tokenizer, tokenizer, lower)
-    return TokenizerPair(train(sources), train(targets), lower)
 
 
 def load_tokenizer_pair(folder: Path, *, shared: bool, lower: bool) -> TokenizerPair:

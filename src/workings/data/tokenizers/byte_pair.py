@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from workings.data.ragged import RaggedArray
 from workings.data.tokenizers.base import UNK_TOKEN, Span, Tokenizer
 from workings.errors import UserError, install_command, safe_repr, truncate
 from workings.plain_text import replace_surrogates
+from workings.ragged import RaggedArray
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine
@@ -138,8 +138,13 @@ class BytePairTokenizer(Tokenizer):
         return list(self._engine.encode(replace_surrogates(text)).ids)
 
     def encode_array(self, text: str, dtype: str) -> NDArray[np.unsignedinteger[Any]]:
-        rows = self._number_chunks(_split_chunks(replace_surrogates(text)))
-        return RaggedArray.build(self._encodings, dtype)[rows].values
+        ids: NDArray[np.unsignedinteger[Any]] = self.encode_rows([text], dtype)[0]
+        return ids
+
+    def encode_rows(self, texts: Sequence[str], dtype: str) -> RaggedArray:
+        chunks = [_split_chunks(replace_surrogates(text)) for text in texts]
+        rows = self._number_chunks(list(chain.from_iterable(chunks)))
+        return RaggedArray.build(self._encodings, dtype)[rows].merge(list(map(len, chunks)))
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         ids: list[list[int]] = []
@@ -300,7 +305,7 @@ class BPEDropout:
         self._counts = np.minimum(np.bincount(self._words, minlength=len(indices)), MAX_VARIANTS)
         """The number of splits to sample of each unique word."""
 
-    def sample_epoch(self, epoch: int) -> list[NDArray[np.int32]]:
+    def sample_epoch(self, epoch: int) -> RaggedArray:
         """Return the ids of each text in this epoch; the same epoch gives the same ids."""
         rng = Random(f"{self._seed} {epoch}")  # noqa: S311 - not for cryptography
         ids, lengths = self._sample_variants(rng)
@@ -315,7 +320,8 @@ class BPEDropout:
         # Index of each output id among the variants' ids: consecutive within a word.
         offsets = np.repeat(starts[variants] - (ends - lengths), lengths)
         text_ends = np.concatenate(([0], ends))[self._ends]
-        return np.split(ids[offsets + np.arange(len(offsets))], text_ends)[:-1]
+        sampled = ids[offsets + np.arange(len(offsets))]
+        return RaggedArray(sampled, np.diff(text_ends, prepend=0))
 
     def _sample_variants(self, rng: Random) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Sample splits of all unique words; return their ids, concatenated, and their lengths."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workings.data.tokenizers.base import Span, Tokenizer, select_vocabulary
+from workings.ragged import RaggedArray
 
 LONG_TEXT = 10_000  # characters that numpy counts faster than Python
 
@@ -50,6 +51,10 @@ class CharacterTokenizer(Tokenizer):
             if len(token) == 1 and ord(token) < len(table):
                 table[ord(token)] = k
         return table[codes]
+
+    def encode_rows(self, texts: Sequence[str], dtype: str) -> RaggedArray:
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        return RaggedArray(self.encode_array("".join(texts), dtype), lengths)
 
     def find_spans(self, text: str) -> list[Span]:
         return [(i, i + 1) for i in range(len(text))]
