@@ -86,7 +86,7 @@ def check_same_end(tmp_path, names, rounds):
 
 def final_state(run):
     result = read_json(run / "result.json")
-    for key in ("minutes", "peak_memory_mb"):
+    for key in ("minutes", "cpu_minutes", "peak_memory_mb"):
         del result[key]
     last = toys.newest_checkpoint(run)
     tensors = {path.name: path.read_bytes() for path in last.glob("*.safetensors")}
