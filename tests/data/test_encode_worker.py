@@ -1,6 +1,7 @@
 """Encoding in several processes, and arrays of ids that equal the lists."""
 
 import os
+from itertools import chain
 from random import Random
 
 import pytest
@@ -155,6 +156,6 @@ def test_rows_are_cut_surrounded_and_merged():
         around = rows.surround([1, 2], [3])
         assert [r.tolist() for r in around] == [[1, 2, *r, 3] for r in lists]
         merged = rows.merge([cut, 0, len(lists) - cut])
-        assert [r.tolist() for r in merged] == [sum(lists[:cut], []), [], sum(lists[cut:], [])]
+        assert [r.tolist() for r in merged] == [[*chain(*lists[:cut])], [], [*chain(*lists[cut:])]]
         both = RaggedArray.concatenate([rows, around], "uint16")
         assert [r.tolist() for r in both] == [*lists, *(r.tolist() for r in around)]

@@ -11,11 +11,11 @@ import torch
 import toys
 
 from workings.cli import main
+from workings.data import pair_encoding
 from workings.data.parallel import load_pairs
 from workings.data.tokenizers.base import TokenizerPair
 from workings.data.tokenizers.byte_pair import BytePairTokenizer
 from workings.decode import Hypothesis
-from workings.data import pair_encoding
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.interpret.attention import compute_alignment

@@ -190,7 +190,9 @@ def _read_reproducible_result(run: Path) -> dict[str, Any]:
     if not (run / "result.json").is_file():
         return {}
     result = read_json(run / "result.json")
-    kept = {k: v for k, v in result.items() if k not in ("minutes", "cpu_minutes", "peak_memory_mb")}
+    kept = {
+        k: v for k, v in result.items() if k not in ("minutes", "cpu_minutes", "peak_memory_mb")
+    }
     return dict(flatten_table(kept))
 
 
