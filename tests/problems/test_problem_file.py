@@ -101,7 +101,7 @@ def load_error(content: str | bytes, path: Path) -> str:
         ("[given]\nQ = [[1]]\nW_Q = [[1]]\nK = [[1]]\nV = [[1]]",
          "given has both Q and W_Q: give Q itself or its weights"),
         ("[given]\nW_Q = [[1]]", "given.X is missing: kind attention needs it"),
-        ("[given]\nQ = [[1]]\nK = [[1]]", "given.V is missing"),
+        ("[given]\nQ = [[1]]\nV = [[1]]", "given.K is missing"),
         ("title = 'x'", "given.X is missing"),
         (RNN.replace("W_hh", "W_hx"), "given.W_hx: no such given: did you mean"),
         ('kind = "lstm"\n[given]\nX = [[1]]\nW_x = [[1, 2, 3]]\nW_h = [[1, 2, 3, 4]]',

@@ -81,6 +81,7 @@ class AttentionNames:
             for token in element
         )
         self._summands = _find_summands(statements)
+        self._announced: tuple[str, int, int] | None = None  # step, section and head
         self._mixed_letters = self._find_mixed_letters(statements)
         self._learn(statements)
         self.vectors = self._find_vectors(statements)
@@ -91,6 +92,8 @@ class AttentionNames:
 
     def _learn(self, statements: Sequence[Statement]) -> None:
         """Read which step each letter is from the formulas that define or use it."""
+        formulas = [f for s in statements for f in self.list_formulas(s)]
+        projected = {name for formula in formulas for name, _ in _list_projected(formula)}
         for _ in range(2):  # the second time with letters that are defined after their first use
             roles = {name: history[0][1] for name, history in self._history.items()}
             self._history = {}
@@ -103,7 +106,9 @@ class AttentionNames:
                     continue
                 step = self._infer(statement, roles)
                 is_mask = ATTENTION_ROLES.get(name.lower()) == "mask" and _is_mask(statement)
-                if step is None and statement.value is not None and statement.label and not is_mask:
+                is_source = name in projected  # H = …, and later K = H W_K
+                has_caption = statement.value is not None and statement.label and not is_source
+                if step is None and has_caption and not is_mask:
                     caption = find_caption_role(statement.label)
                     step = self._adapt(caption) if caption in PER_HEAD | {"output"} else None
                 if step is not None:
@@ -122,6 +127,7 @@ class AttentionNames:
         """Learn letters without a formula of their own: H in Q = H W_Q, P in softmax(P)."""
         roles = {name: history[0][1] for name, history in self._history.items()}
         used: dict[str, str] = {}
+        of_queries, of_keys = set[str](), set[str]()
         names = {normalize_name(s.name) for st in statements if (s := get_symbol(st)) is not None}
         for statement in statements:
             for element in statement.elements:
@@ -131,6 +137,11 @@ class AttentionNames:
                 formula = parse_formula(format_canonical(element)[:400], roles | marked)
                 for name, role in _list_uses(formula):
                     used.setdefault(name, role)
+                for name, weight in _list_projected(formula):
+                    (of_queries if weight == "W_Q" else of_keys).add(name)
+        if of_queries:  # Q = Y W_Q, K = H W_K
+            others = {n for n in of_keys - of_queries if ATTENTION_ROLES.get(n.lower()) != "X"}
+            used |= dict.fromkeys(others, "context")
         for name, role in used.items():
             usual = ATTENTION_ROLES.get(name.lower())
             is_known = usual in (role, "context") or (usual == "scores" and role == "scaled")
@@ -202,6 +213,8 @@ class AttentionNames:
         functions = {token.text.lower() for token in element if token.kind == "func"}
         if (projection := _find_projection(element)) is not None:
             return projection
+        if _calls_unknown(element):
+            return None
         is_single = len([t for t in element if t.kind in ("sym", "func", "num")]) < 2
         if is_single and not functions & NORMALIZERS:
             return None
@@ -229,6 +242,7 @@ class AttentionNames:
             return dot_product
         entries = list(self._read_parts(index, statement))
         if statement.value is None and not statement.problem:
+            self._announce(index, statement)
             named = self._name(index, statement) if self._find_product(statement) else None
             return [*entries, *(self._read_factors(named[0], statement) if named else ())]
         if _is_exponential(statement):
@@ -257,9 +271,21 @@ class AttentionNames:
         entries += self._list_copies(role, statement)
         return entries
 
+    def _announce(self, index: int, statement: Statement) -> None:
+        """Keep the head of a formula without numbers: A_1 = softmax(S_1), then its rows."""
+        step = self._infer(statement, self.get_roles(index))
+        part = self._find_index(step, statement)[0] if step in PER_HEAD else None
+        self._announced = (step, statement.section, part) if step and part else None
+
     def _read_factors(self, role: str, statement: Statement) -> Iterator[Entry]:
         """Yield the two matrices of a printed product: X and W_Q before Q, q_1 of W_Q x_1."""
         names, product = FACTORS.get(role), self._find_product(statement)
+        if role == "scaled":
+            for token in map(_find_divided, statement.elements):
+                rows = self._read(token) if token is not None else None
+                if rows is not None:
+                    part, row, _ = self._find_index(role, statement)
+                    yield Entry("scores", rows, statement, "formula", part, row, is_factor=True)
         if names is None or product is None:
             return
         products = [p for f in self.list_formulas(statement) if (p := parse_product(f))]
@@ -451,6 +477,8 @@ class AttentionNames:
         if len(numbers) == 1:
             return numbers[0], None, None
         heading = self._headings[statement.section]
+        if own is None and self._announced and self._announced[:2] == (role, statement.section):
+            return self._announced[2], None, None
         if role in PER_HEAD | {"Q", "K", "V", "W_Q", "W_K", "W_V", "b_Q", "b_K", "b_V"}:
             return find_head(heading), None, None
         return None, None, None
@@ -502,6 +530,10 @@ class AttentionNames:
                 if (values := self._read(token)) is not None:
                     yield Entry("V", values, statement, "formula", part, is_factor=True)
             return
+        if len(inside) == 1 and rows[0] is not None and texts & {"/", "√"}:
+            if texts <= _DIVISOR_TEXTS - {"V"}:
+                yield Entry("scores", rows[0], statement, "formula", part, is_factor=True)
+            return
         if texts or not inside or rows[0] is None:
             return
         if len(rows) == 2 and rows[1] is not None and _has_infinity(rows[1]):
@@ -542,6 +574,38 @@ def _find_projection(element: Element) -> str | None:
     return role.removeprefix("W_") if role in ("W_Q", "W_K", "W_V") else None
 
 
+def _find_divided(element: Element) -> Token | None:
+    """Return the matrix of an element that divides it by a number: 1/√2 [matrix]."""
+    grids = [token for token in element if token.kind == "grid"]
+    others = [token for token in element if token.kind != "grid"]
+    is_factor = all(
+        t.kind in ("num", "open", "close") or t.text in _DIVISOR_TEXTS - {"V"} | {"·", "×", "*"}
+        for t in others
+    )
+    is_divided = any(token.text in ("/", "√") for token in others)
+    return grids[0] if len(grids) == 1 and is_factor and is_divided else None
+
+
+def _calls_unknown(element: Element) -> bool:
+    """Return True for a call of an unknown function: normalize(S / 2)."""
+    return any(
+        token.kind == "sym"
+        and token.symbol is not None
+        and len(token.symbol.base) > 2
+        and token.text.lower() not in ATTENTION_ROLES
+        and after.kind == "open"
+        for token, after in pairwise(element)
+    )
+
+
+def _list_projected(formula: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the names that a formula multiplies by W_Q, W_K or W_V."""
+    factors = split_factors([symbol.lstrip("?") for symbol in formula])
+    for name, weight in (factors, factors[::-1]) if factors is not None else ():
+        if weight in ("W_Q", "W_K", "W_V"):
+            yield name, weight
+
+
 def _list_uses(formula: list[str]) -> Iterator[tuple[str, str]]:
     """Yield open names (marked by ?) with the role that a formula shows."""
     factors = split_factors([symbol.lstrip("?") for symbol in formula])
@@ -563,6 +627,9 @@ def _list_uses(formula: list[str]) -> Iterator[tuple[str, str]]:
 def _is_plausible(role: str, statement: Statement) -> bool:
     """Return False for numbers that a matrix of this role cannot have: an infinite input."""
     rows = statement.value
+    if role in ("scores", "masked") and not is_scalar(rows):
+        left = [t.text for t in (statement.elements or [()])[0] if t.kind != "op"]
+        return not (len(left) == 2 and all(re.fullmatch(r"[qk]_?\d", text) for text in left))
     if rows is None or role in ("scores", "scaled", "masked", "mask"):
         return True
     return not _has_infinity(rows)

@@ -5,7 +5,7 @@ run with relation signs is a chain; a run that begins with one continues the run
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -125,6 +125,13 @@ _CAPITALS = re.compile(r"[QKVXWAZSOPHEYMCTB]{2,5}")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ACCENT = re.compile(r"[\u0300-\u036f]")
 _PROJECTIONS = "QKVO"
+# A caption ends at them: "the softmax is α_1 = …, so z_1 = …".
+_CONSEQUENCES = frozenset(
+    ["so", "thus", "hence", "therefore", "gives", "giving", "yields", "yielding", "somit", "daher",
+     "damit", "folglich", "donc", "ainsi", "luego", "entonces", "así", "所以", "因此", "得到"]
+)  # fmt: skip
+_SOFTMAX = re.compile(r"(?!.*(?:log|grad|back|deriv|jacob))\w*softmax\w*", re.IGNORECASE)
+_ASSIGNED = re.compile(r"(?:^|\v)\s*([A-Za-z]\w+)\s*=(?!=)")
 
 
 @dataclass(frozen=True)
@@ -246,15 +253,19 @@ def parse_symbol(text: str) -> Symbol:
     return Symbol(base, tuple(marks), tuple(index), transposed, text)
 
 
-def tokenize(text: str) -> list[Token]:
-    """Return the tokens of a line."""
+def tokenize(text: str, variables: Collection[str] = ()) -> list[Token]:
+    """Return the tokens of a line; `variables` are names in a program."""
     tokens: list[Token] = []
     for match in _TOKEN.finditer(text[:_MAX_LINE]):
         kind, piece = match.lastgroup or "", match.group()
         if kind == "after":
             kind = "grid"
         if kind == "ident":
-            tokens += _classify(piece, text[match.end() : match.end() + 6])
+            following = text[match.end() : match.end() + 6]
+            if piece in variables and not following.startswith("("):
+                tokens.append(Token("sym", piece, parse_symbol(piece)))
+            else:
+                tokens += _classify(piece, following)
         elif kind == "grid":
             transposed = Symbol("", transposed=True) if match["after"] else None
             tokens.append(Token("grid", piece, transposed, int(match["grid"])))
@@ -278,11 +289,15 @@ def _classify(piece: str, following: str) -> list[Token]:
     if _CJK.search(base):
         return [Token("word", base)]
     bare = base.lower().rstrip("0123456789")
+    if _SOFTMAX.fullmatch(piece) and following.startswith("("):
+        return [Token("func", "softmax", parse_symbol("softmax"))]
     if bare in ("inf", "infty", "infinity"):
         return [Token("num", "inf")]
     if bare in FUNCTIONS and _PROSE_AFTER.match(following):
         return [Token("word", piece)]  # Softmax-Funktion, the softmax of
-    is_call = following.lstrip().startswith("(")
+    is_call = following.lstrip().startswith("(") or (
+        bare in ("sin", "cos", "ln") and following.lstrip()[:1].isdigit()
+    )
     if bare in FUNCTIONS and (is_call or bare not in _FUNCTIONS_AND_WORDS):
         return [Token("func", piece, parse_symbol(piece))]
     letters = _ACCENT.sub("", base)
@@ -384,6 +399,13 @@ def _mark_prose(tokens: list[Token]) -> list[Token]:
 def find_runs(source: Source) -> list[Run]:
     """Return the runs of a document in order."""
     scanner = _RunScanner()
+    variables = {
+        name
+        for line in source.lines
+        if line.is_code
+        for name in _ASSIGNED.findall(line.text)
+        if name.lower() not in ROLE_WORDS
+    }
     for number, line in enumerate(source.lines):
         if line.level:
             scanner.joins = False
@@ -391,7 +413,8 @@ def find_runs(source: Source) -> list[Run]:
                 continue
         has_relation = any(sign in line.text for sign in "=≈~:\ue000←")
         if has_relation or len(line.text) <= _MAX_FORMULA_LINE:
-            scanner.scan(tokenize(line.text), number, line.place)
+            known = variables if line.is_code else ()
+            scanner.scan(tokenize(line.text, known), number, line.place)
         else:
             scanner.joins = False  # prose
     return scanner.runs
@@ -432,7 +455,8 @@ class _RunScanner:
             else:
                 self._end(number, place)
                 self.joins = False
-                if token.kind == "punct" and token.text in ".;!?":
+                is_end = token.kind == "punct" and token.text in ".;!?"
+                if is_end or (token.kind == "word" and token.text.lower() in _CONSEQUENCES):
                     words = []
                 elif token.kind == "word":
                     words.append(token.text)
@@ -561,6 +585,12 @@ def _join_runs(runs: Sequence[Run]) -> list[Run]:
             joined[-1] = replace(
                 previous, tokens=[*previous.tokens, *run.tokens], last_line=run.line
             )
+        elif previous is not None and _is_value_below(previous, run):
+            joined[-1] = replace(
+                previous,
+                tokens=[*previous.tokens, Token("rel", "="), *run.tokens],
+                last_line=run.line,
+            )
         elif run.tokens == [Token("rel", "=")] and previous is not None and run.joins:
             parts = [joined.pop()]
             while (
@@ -587,6 +617,17 @@ def _join_runs(runs: Sequence[Run]) -> list[Run]:
 def _is_awaited(previous: Run, run: Run) -> bool:
     """Return True if a run completes one that ends with a relation; a colon awaits a matrix."""
     return previous.tokens[-1].text != ":" or run.tokens[0].kind == "grid"
+
+
+def _is_value_below(previous: Run, run: Run) -> bool:
+    """Return True for a matrix alone in the line below Z = A V, an equation that fills its line."""
+    is_alone = len(run.tokens) == 1 and run.tokens[0].kind == "grid" and run.joins
+    if not is_alone or previous.caption or not 0 < run.line - previous.last_line <= 2:
+        return False
+    kinds = [token.kind for token in previous.tokens]
+    is_equation = kinds.count("rel") == 1 and "grid" not in kinds and kinds[0] in ("sym", "func")
+    right = previous.tokens[kinds.index("rel") + 1 :] if is_equation else []
+    return len(right) > 1 and any(token.kind in ("sym", "func") for token in right)
 
 
 def _is_formula_part(run: Run) -> bool:

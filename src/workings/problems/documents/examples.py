@@ -6,7 +6,7 @@ kind of problem changes. The givens of an example hold for the next one until th
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workings.problems.documents.attention_names import AttentionNames, format_canonical
@@ -16,7 +16,7 @@ from workings.problems.documents.entries import Entry, get_numbers, get_symbol, 
 from workings.problems.documents.layer_names import NAMES, LayerNames
 from workings.problems.documents.matrices import Rows
 from workings.problems.documents.sources import Place, Source
-from workings.problems.documents.words import find_kinds
+from workings.problems.documents.words import find_kinds, hides_later_tokens
 from workings.problems.kinds import KINDS
 from workings.problems.numbers import read_number
 from workings.problems.reprints import count_differences, is_reprint
@@ -154,7 +154,7 @@ def split_examples(
         for kind in set(kinds) - {"attention"}
         if kind in KINDS
     }
-    builder = _ExampleBuilder()
+    builder = _ExampleBuilder({k for k, text in enumerate(texts) if hides_later_tokens(text)})
     for statement, own_kind in zip(statements, kinds, strict=True):
         if own_kind == "attention":
             entries = attention.resolve(statement)
@@ -339,8 +339,9 @@ def _is_layer(symbol: Symbol) -> bool:
 class _ExampleBuilder:
     """Adds entries to examples, and begins a new one where they do not fit together."""
 
-    def __init__(self) -> None:
+    def __init__(self, masked: Collection[int] = ()) -> None:
         self.examples: list[Example] = []
+        self._masked = masked  # sections that say that later tokens are hidden
         self._last: dict[str, Example] = {}  # of each kind
         self._chunk: Example | None = None
 
@@ -367,8 +368,11 @@ class _ExampleBuilder:
         if chunk is None:
             return
         current = self._last.get(chunk.kind)
+        if current is not None and _is_stray(current, chunk):
+            current.bare += [entry.statement for entry in chunk.entries]
+            chunk.entries = []
         is_last = current is not None and self.examples and self.examples[-1] is current
-        if current is None or (chunk.entries and (not is_last or _conflict(current, chunk))):
+        if current is None or (chunk.entries and (not is_last or self._conflict(current, chunk))):
             if not chunk.entries:
                 if self.examples:
                     self.examples[-1].bare += chunk.bare
@@ -388,9 +392,25 @@ class _ExampleBuilder:
         if chunk.entries or chunk.bare:
             current.sections += [s for s in chunk.sections if s not in current.sections]
 
+    def _conflict(self, current: Example, chunk: Example) -> bool:
+        """Return True if a section begins another example: a mask is new, or numbers differ."""
+        is_masked = [any(s in self._masked for s in e.sections) for e in (current, chunk)]
+        return _conflict(current, chunk, is_masked_anew=is_masked == [False, True])
+
     def _orphans(self, chunk: Example) -> None:
         """Keep numbers before the first example, to tell that they were not read."""
         self.examples.append(chunk)
+
+
+def _is_stray(current: Example, chunk: Example) -> bool:
+    """Return True for one matrix that words call keys or values after the weights of an example."""
+    names = {entry.role for entry in chunk.entries}
+    return (
+        len(names) == 1
+        and names <= {"K", "V"}
+        and all(entry.evidence == "caption" for entry in chunk.entries)
+        and any(entry.role == "weights" for entry in current.entries)
+    )
 
 
 def _is_ambiguous(chunk: Example, entry: Entry) -> bool:
@@ -460,7 +480,7 @@ def _is_rounded_again(one: Rows, other: Rows) -> bool:
     return True
 
 
-def _conflict(current: Example, chunk: Example) -> bool:
+def _conflict(current: Example, chunk: Example, *, is_masked_anew: bool) -> bool:
     """Return True if the entries of a section do not belong to the example before it."""
     known = {_key(e): e for e in current.list_valid_inherited()}
     known |= {
@@ -498,7 +518,7 @@ def _conflict(current: Example, chunk: Example) -> bool:
     has_unstacked = any(
         _is_unstacked(chunk.kind, e) and e.key in claimed for e in chunk.claims if not e.is_factor
     )
-    return (restated and repeated) or (has_unstacked and repeated)
+    return repeated and (restated or has_unstacked or is_masked_anew)
 
 
 def _is_in_other_form(entry: Entry, known: Mapping[EntryKey, Entry]) -> bool:

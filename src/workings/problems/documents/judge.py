@@ -13,6 +13,7 @@ from workings.problems.documents.chains import Statement
 from workings.problems.documents.entries import Entry
 from workings.problems.documents.examples import Example, find_place
 from workings.problems.documents.layer_assembly import LayerAssembler
+from workings.problems.documents.placement import find_unplaced
 from workings.problems.documents.reports import (
     ExampleReport,
     Unread,
@@ -84,6 +85,10 @@ class ExampleJudge:
             self.used.clear()
             givens, entries = assembly.givens, example.entries
             return ExampleReport(place, example.kind, None, [], givens, entries, problem=problem)
+        claims = example.claims if example.kind != "positions" else []  # those lose a counter
+        for entry in find_unplaced(claims, assembly.table):
+            self._add_unread(entry.statement, "its numbers fit no step where they stand")
+            self.why = self.why or f"{entry.statement.text or entry.role} fits no step"
         report = self._check(assembly, problem)
         cells = sum(report.counts.values()) - report.counts["blank"]
         num_off = report.counts["wrong"] + report.counts["follows"]

@@ -6,6 +6,7 @@ from typing import Any
 
 from workings.errors import UserError
 from workings.problems.documents.assembly import Assembly, Prints, Versions, nest_claims, shape_of
+from workings.problems.documents.attention_names import format_canonical
 from workings.problems.documents.entries import to_row
 from workings.problems.documents.examples import Example, is_given
 from workings.problems.documents.layer_names import find_activation
@@ -60,6 +61,8 @@ class LayerAssembler:
                 table["activation"] = activation
         else:
             self._read_recurrent(given, claims)
+            if kind == "gru":
+                table |= {k: v for k, v in self._find_gru_form().items() if k not in table}
         vectors = find_vectors(self._text) if kind in ("layer_norm", "feed_forward") else None
         if vectors and "vectors" not in table:
             table["vectors"] = vectors
@@ -98,6 +101,20 @@ class LayerAssembler:
             rows = claims.get(role, [None])[0]
             if rows and len(rows) == 1 and len(rows[0]) == len(x) > 1:
                 claims[role] = [transpose_rows(rows)]
+
+    def _find_gru_form(self) -> dict[str, str]:
+        """Return which forms of the update and of the reset gate the formulas have."""
+        form: dict[str, str] = {}
+        for entry in self._example.claims:
+            for element in entry.statement.elements[1:]:
+                text = re.sub(r"[\s·*×∘⊙@]", "", format_canonical(element)).lower()
+                if entry.role == "h" and (
+                    match := re.search(r"\(1-[zu]\)\(?(.[\u0300-\u036f]?)", text)
+                ):
+                    form["update"] = "candidate" if match[1] == "h" else "state"
+                elif entry.role == "n" and re.search(r"\(rh\)|r_?h(?![a-z])", text):
+                    form["reset"] = "before"
+        return form
 
     def _read_recurrent(self, given: dict[str, Rows], claims: dict[str, Versions]) -> None:
         """Put the gates of an LSTM side by side, as the format has them; vectors become rows."""

@@ -17,6 +17,7 @@ from workings.problems.documents.entries import (
     is_scalar,
     is_vector,
 )
+from workings.problems.documents.matrices import Rows
 from workings.problems.documents.words import find_time
 from workings.problems.kinds import KINDS
 
@@ -258,9 +259,11 @@ class LayerNames:
             return [self._make("X", statement, "letter", row=time - 1)]
         if time == 0 and role in ("h", "c"):
             return [self._make(f"{role}0", statement, "letter")]
-        if role == "sum" and self._kind == "rnn":
-            return [self._make("sum", statement, "letter", part=time)]
-        return [self._make(role, statement, "letter", part=time)]
+        entries = [self._make(role, statement, "letter", part=time)]
+        if self._kind == "rnn" and role == "h" and (rows := _find_argument(statement)):
+            inside = replace(entries[0], role="sum", rows=rows, evidence="formula", is_factor=True)
+            entries.append(inside)
+        return entries
 
     def _find_gate(self, symbol: Symbol) -> str | None:
         """Return the role of a gate's weight: W_f and U_f, W_xf and W_hf, b_f."""
@@ -278,6 +281,15 @@ class LayerNames:
             return f"b_{gate}"
         is_recurrent = base in ("U", "R") or source == "h"
         return f"U_{gate}" if is_recurrent else f"W_{gate}"
+
+
+def _find_argument(statement: Statement) -> Rows | None:
+    """Return the number inside the activation of h = tanh(0.64) = 0.565."""
+    for element in statement.elements[1:]:
+        kinds = [t.kind for t in element if t.text not in ("-", "+")]
+        if kinds == ["func", "open", "num", "close"] and is_scalar(statement.value):
+            return [["".join(token.text for token in element[2:-1])]]
+    return None
 
 
 def _is_squared(symbol: Symbol) -> bool:

@@ -6,7 +6,7 @@ import re
 # In order of precedence: a caption "softmax of the scaled scores" is of the weights.
 _ATTENTION_CAPTIONS: tuple[tuple[str, str], ...] = (
     ("mask", r"^\W*(?:(?:the|a|causal|attention|look-?ahead|die|le|la)\s+)*(?:mask|maske|masque|máscara)\W*$|掩码矩阵"),
-    ("mixed", r"weighted (?:sum|average|values|mean)|context vectors?|mixture|new vectors|gewichtete (?:summe|werte)|kontextvektor|somme pondérée|suma ponderada|vector(?:es)? de contexto|加权和|上下文向量"),
+    ("mixed", r"weighted (?:sum|average|values|mean)|context vectors?|mixture|new vectors|gewichtete[sn]? (?:summe|werte|mittel)|gemittelt|\baveraged\b|average (?:of )?the values|moyenne pondérée|media ponderada|tổng có trọng số|kontextvektor|somme pondérée|suma ponderada|vector(?:es)? de contexto|加权和|上下文向量"),
     ("exponentials", r"exponential|exponiert|exponentielle|exponencial|指数"),
     ("sums", r"\b(?:together|row sums?|sums?|total|in total|altogether|zusammen|summen?|insgesamt|ensemble|au total|somme|juntos|suma|en total)\b|合计|总和|之和"),
     ("weights", r"(?:attention|aufmerksamkeits)[- ]?(?:weights?|gewichte?|probabilit|matrix|pattern|distribution)|\bweights\b|\bgewichte\b|soft-?max|probabilit|wahrscheinlichkeit|poids|pesos|权重|概率"),
@@ -47,6 +47,18 @@ _ROOT_DIVISION = re.compile(
     r"\s*\(?\s*(d_?\{?[a-z]*\}?|\d+)",
     re.IGNORECASE,
 )
+# The same in any order, within a sentence: "durch √2 geteilt", "chia cho √2".
+_DIVISION = re.compile(
+    r"divi[ds]|geteilt|\bteil(?:en|t|e)\b|skalier|\bscal(?:e|ed|ing)\b|escal|\bchia\b|除以|除|缩放|割|나누|\bдел|раздел"
+    r"|gede+l|\bdel(?:en|es|a|as|at)\b|dziel|\bböl",
+    re.IGNORECASE,
+)
+_ROOT = re.compile(
+    r"(?:√|\bsqrt|root\s+of|wurzel\s+(?:aus|von)|racine\s+(?:carrée\s+)?de|raíz\s+(?:cuadrada\s+)?de|radice\s+(?:quadrata\s+)?di"
+    r"|raiz\s+(?:quadrada\s+)?de|wortel\s+(?:van|uit)|кор(?:ень|ня)\s+(?:квадратный\s+|квадратного\s+)?из|căn\s+bậc\s+hai\s+(?:của\s+)?)"
+    r"\s*\(?\s*(d_?\{?[a-z]*\}?|\d+)",
+    re.IGNORECASE,
+)
 _SCALING = re.compile(
     r"√|sqrt|square root|wurzel|racine|raíz|\bscal(?:e|ed|ing)\b|skalier|escalad|divid|除以|缩放",
     re.IGNORECASE,
@@ -58,7 +70,11 @@ _HIDES_LATER = re.compile(
     r"|(?:sees?|attends?|looks?)\s+(?:at\s+|to\s+)?only\s+(?:at\s+|to\s+)?(?:\w+\s+){0,4}(?:itself|earlier|previous|past|before)"
     r"|kausale[nrs]?\s+maske|maske\w*\s+[^.!?]{0,30}(?:zukünftig|später)|(?:zukünftig|später)\w*\s+[^.!?]{0,40}(?:maskiert|verdeckt|ausgeblendet)"
     r"|masques?\s+causa|ne\s+(?:peut|peuvent|voit|voient)\s+pas[^.!?]{0,40}(?:futur|suivant)|máscara\s+causal|no\s+(?:se\s+)?(?:ven|ve|puede\w*\s+ver)[^.!?]{0,40}(?:futur|siguiente|posterior)"
-    r"|因果(?:掩码|遮罩|注意力)|(?:看不到|不能看到?)[^。]{0,12}(?:未来|后面|之后)",
+    r"|(?:no(?:body|ne|\s+one|\s+\w+)|kein\w*(?:\s+\w+)?)\s+(?:may|can|is\s+allowed\s+to|darf|kann|soll)\s+[^.!?,;]{0,40}?"
+    r"(?:ahead|future|later|zukunft|spätere|nach\s+vorne)|(?:darf|dürfen|kann|können)\s+[^.!?,;]{0,30}?\bnicht\b[^.!?,;]{0,40}?(?:zukunft|zukünftig|spätere|nachfolgende)"
+    r"|masqu\w+\s+(?:l(?:e|es|a)\s+)?(?:futurs?|(?:mots?|jetons?|tokens?|positions?)\s+(?:futur|suivant))|(?:enmascar|oculta)\w*\s+(?:el\s+|los\s+|las\s+)?(?:\w+\s+)?futur"
+    r"|(?:che|ẩn|không\s+(?:được\s+)?(?:nhìn|thấy))\s+[^.!?]{0,30}(?:tương\s+lai|phía\s+sau)"
+    r"|\btri[ul]\s*\(|因果(?:掩码|遮罩|注意力)|(?:看不到|不能看到?)[^。]{0,12}(?:未来|后面|之后)",
     re.IGNORECASE,
 )
 _NEGATED = re.compile(
@@ -138,7 +154,11 @@ def find_root_division(text: str) -> str | None:
     >>> find_root_division("We divide the dot products by √3."), find_root_division("x / 2")
     ('3', None)
     """
-    match = _ROOT_DIVISION.search(text.replace("\v", " "))
+    text = text.replace("\v", " ")
+    match = _ROOT_DIVISION.search(text)
+    for sentence in _SENTENCE.split(text) if match is None else ():
+        if _DIVISION.search(sentence) and not _NEGATED.search(sentence):
+            match = match or _ROOT.search(sentence)
     return match[1].replace("{", "").replace("}", "") if match else None
 
 

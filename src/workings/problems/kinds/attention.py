@@ -69,11 +69,11 @@ def build_attention_steps(
 
     has_scores = "scores" in sizes
     sources = [("Q", queries, "tokens"), ("K", keys, "context"), ("V", values, "context")]
-    sources = sources[2 if has_scores else 0 :]
-    has_values = not has_scores or any(name in sizes for name in ("V", "X_V", "context", "X"))
+    has_values = x != "X" or any(name in sizes for name in ("V", "X_V", "context", "X"))
+    sources = sources[2 if has_scores else 0 : 3 if has_values else 2]
     steps = [
         Step(f"{prefix}{name}", projection(name, source), row_axis=rows, is_shown=name not in sizes)
-        for name, source, rows in (sources if has_values else [])
+        for name, source, rows in sources
     ]
     heads = range(1, setting.heads + 1) if setting.heads > 1 else (None,)
     if setting.heads > 1:
@@ -81,10 +81,10 @@ def build_attention_steps(
     if setting.options.get("rope"):
         steps += _build_rotations(setting, prefix, heads)
     by_head = [_build_head_steps(sizes, setting, prefix, head) for head in heads]
-    if not has_values:
-        return [step for name, step in by_head[0].items() if name != "mixed"]
     for name in by_head[0]:
-        steps += [head_steps[name] for head_steps in by_head]
+        steps += [head_steps[name] for head_steps in by_head if name != "mixed" or has_values]
+    if not has_values:
+        return steps
     if setting.heads > 1:
         outputs = tuple(f"{prefix}mixed.{head}" for head in heads)
         steps.append(Step(f"{prefix}mixed", Concatenation(outputs)))
@@ -120,19 +120,21 @@ def _check_widths(sizes: Sizes, setting: Setting) -> None:
     for size, (width, reason) in expected.items():
         if known.get(size, width) != width:
             raise UserError(f"{sizes.reasons[size]}, but {reason}: it must be {width}")
-    if "scores" in sizes:
-        if heads > 1:
-            raise UserError("given scores are those of one head: expected heads = 1")
-        if "X" in sizes and not {"V", "X_V", "context"} & sizes.given and known["m"] != known["n"]:
-            raise UserError(
-                f"{sizes.reasons['m']}, but the values come from X, which has {known['n']} vectors"
-            )
+    if "scores" in sizes and heads > 1:
+        raise UserError("given scores are those of one head: expected heads = 1")
+    is_from_x = "X" in sizes and not {"V", "X_V", "context"} & sizes.given
+    if is_from_x and known["m"] != known["n"]:
+        raise UserError(
+            f"{sizes.reasons['m']}, but the values come from X, which has {known['n']} vectors"
+        )
 
 
 def _build_head_slices(sizes: Sizes, setting: Setting, prefix: str) -> list[Step]:
     """Split Q, K and V into adjacent blocks of equal width, one per head or group of heads."""
     steps, heads = [], setting.heads
     for name, size in _WIDTHS.items():
+        if size not in sizes.sizes:
+            continue  # no values: the weights are the last step
         count = heads if name == "Q" else count_key_value_heads(setting)
         if sizes[size] % count:
             raise UserError(f"heads = {count} does not divide {name}'s width of {sizes[size]}")
@@ -226,11 +228,14 @@ def resolve_scale(sizes: Sizes, setting: Setting) -> tuple[float | None, float |
 
 
 def find_missing_projection(given: Collection[str]) -> str | None:
-    """Return what is missing: without X, the queries, and the keys and values or a context."""
+    """Return what is missing: without X, the queries, and the keys or a context.
+
+    Without values, the weights are the last step.
+    """
     if "X" in given or "scores" in given:
         return None
     has_context = "context" in given or "X_K" in given
-    projections = ("Q",) if has_context else ("Q", "K", "V")
+    projections = ("Q",) if has_context else ("Q", "K")
     missing = [name for name in projections if name not in given and f"X_{name}" not in given]
     return "X" if "Q" in missing else next(iter(missing), None)
 
@@ -238,7 +243,7 @@ def find_missing_projection(given: Collection[str]) -> str | None:
 # Two sizes are equal if none of these matrices is given.
 ATTENTION_TIED_SIZES = (
     (("context", "K", "X_K", "scores"), "m", "n"),
-    (("context", "V", "X_K", "X_V", "scores"), "m", "n"),
+    (("context", "V", "X_K", "X_V", "scores", "Q"), "m", "n"),
     (("context", "X_K"), "e", "d"),
     (("X_V",), "f", "e"),
     (("W_Q", "Q"), "k", "d"),

@@ -43,6 +43,7 @@ class Line:
     text: str
     place: Place
     level: int = 0
+    is_code: bool = False
 
 
 @dataclass
@@ -53,10 +54,10 @@ class Source:
     grids: list[Grid] = field(default_factory=list)
     settings: list[str] = field(default_factory=list)  # TOML of `% workings:` comments
 
-    def add_line(self, text: str, place: Place, level: int = 0) -> None:
-        """Add a line of plain text."""
+    def add_line(self, text: str, place: Place, level: int = 0, *, is_code: bool = False) -> None:
+        """Add a line of plain text, or of a program and its output."""
         if len(self.lines) < MAX_LINES:
-            self.lines.append(Line(text, place, level))
+            self.lines.append(Line(text, place, level, is_code))
 
     def add_grid(self, grid: Grid) -> str:
         """Add a grid; return the mark that stands for it in the text of a line."""

@@ -56,7 +56,36 @@ def find_grids(text: str) -> list[FoundGrid]:
     if "(" in text:
         spans = [(grid.start, grid.end) for grid in grids]
         grids += _find_tuples(_blank(text, spans))
-    return [_transpose(text, grid) for grid in sorted(grids, key=lambda grid: grid.start)]
+    ordered = sorted(grids, key=lambda grid: grid.start)
+    return [_transpose(text, grid) for grid in _stack_rows(text, ordered)]
+
+
+def _stack_rows(text: str, grids: list[FoundGrid]) -> list[FoundGrid]:
+    """Return the grids with rows in brackets that stand below each other as one matrix."""
+    stacked: list[FoundGrid] = []
+    for grid in grids:
+        above = stacked[-1] if stacked else None
+        if above is not None and _is_next_row(text, above, grid):
+            stacked[-1] = FoundGrid(above.start, grid.end, [*above.rows, *grid.rows])
+        else:
+            stacked.append(grid)
+    return stacked
+
+
+def _is_next_row(text: str, above: FoundGrid, row: FoundGrid) -> bool:
+    """Return True for a row alone in its line, right below one of the same width and column."""
+    between = text[above.end : row.start]
+    is_row = len(row.rows) == 1 and text[row.start : row.end].count("[") == 1
+    if not is_row or above.problem or row.problem or not above.rows or text[above.start] != "[":
+        return False
+    columns = [grid.start - text.rfind("\n", 0, grid.start) for grid in (above, row)]
+    return (
+        between.count("\n") == 1
+        and not between.strip()
+        and not text[row.end :].partition("\n")[0].strip()
+        and columns[0] == columns[1]
+        and len(row.rows[0]) == len(above.rows[0]) > 1
+    )
 
 
 def _transpose(text: str, grid: FoundGrid) -> FoundGrid:
@@ -116,7 +145,8 @@ def _split_rows(body: str) -> list[list[str]]:
 
 def _strip_labels(rows: list[list[str]]) -> list[list[str]]:
     """Return the rows without a header and a first column that have no numbers."""
-    if len(rows) > 1 and not any(_is_cell(cell) for cell in rows[0] if cell):
+    has_corner = not rows[0][0] and all(row[0] and not _is_cell(row[0]) for row in rows[1:])
+    if len(rows) > 1 and (has_corner or not any(_is_cell(cell) for cell in rows[0] if cell)):
         rows = rows[1:]
     if all(len(row) > 1 and not _is_cell(row[0]) for row in rows):
         rows = [row[1:] for row in rows]

@@ -2,12 +2,13 @@
 
 import json
 import re
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from typing import Any
 
 from workings.errors import UserError
 from workings.problems.documents.sources.base import Place, Source
-from workings.problems.documents.sources.grids import find_grids
+from workings.problems.documents.sources.programs import Prints, find_prints, name_prints
 from workings.problems.documents.sources.text import add_text, stand_at
 
 _BLOCKS = frozenset(
@@ -46,11 +47,15 @@ _BLOCKS = frozenset(
 )
 _SKIPPED = frozenset({"script", "style", "head", "template", "noscript", "annotation", "svg"})
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_VOID = frozenset(
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"]
+)
+# Formulas drawn for the eye, beside the same formula as MathML or TeX: KaTeX, MathJax.
+_PICTURES = frozenset(
+    ["katex-html", "MathJax", "MathJax_Preview", "MathJax_Display", "MathJax_SVG"]
+)
 _MAX_DEPTH = 200
 _MAX_CELLS = 10_000
-_PRINT = re.compile(r"^\s*print\(\s*([A-Za-z_][\w.@ ]*?)\s*\)\s*;?\s*$")
-_FRAME = re.compile(r"\s*(?:pd\.)?DataFrame\(\s*([A-Za-z_]\w*)\s*(?:,[^\n]*)?\)[^=\n]*")
-_BARE_NAME = re.compile(r"\s*([A-Za-z_]\w*(?:\s*@\s*[\w.]+|\.\w+)*)\s*;?\s*(?:#.*)?")
 
 
 def add_html(source: Source, text: str) -> None:
@@ -70,7 +75,8 @@ class _PageReader(HTMLParser):
         self._text: list[str] = []
         self._line = 1
         self._level = 0
-        self._skipped = self._pre = 0
+        self._skipped = self._pre = self._hidden = 0
+        self._is_tex = False
         self._table: list[list[str]] | None = None
         self._table_line = 1
         self._caption: list[str] | None = None
@@ -78,7 +84,17 @@ class _PageReader(HTMLParser):
         self._label = ""
         self._math: list[_MathElement] = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if self._hidden:
+            self._hidden += tag not in _VOID
+            return
+        if tag not in _VOID and _is_picture(tag, dict(attrs)):
+            self._hidden = 1
+            return
+        if tag == "script" and (dict(attrs).get("type") or "").startswith("math/tex"):
+            self._is_tex = True
+            self.handle_data(r" \( ")
+            return
         if self._math or tag == "math":
             if len(self._math) < _MAX_DEPTH:
                 self._math.append(_MathElement(tag))
@@ -107,6 +123,13 @@ class _PageReader(HTMLParser):
             self._level = _HEADINGS.get(tag, 0)
 
     def handle_endtag(self, tag: str) -> None:
+        if self._hidden:
+            self._hidden -= tag not in _VOID
+            return
+        if self._is_tex and tag == "script":
+            self.handle_data(r" \) ")
+            self._is_tex = False
+            return
         if self._math:
             self._end_math(tag)
             return
@@ -137,7 +160,7 @@ class _PageReader(HTMLParser):
             self.handle_data(rf" \( {element.to_text()} \) ")
 
     def handle_data(self, data: str) -> None:
-        if self._skipped:
+        if self._skipped or self._hidden:
             return
         if self._math:
             if self._math[-1].tag not in _SKIPPED:
@@ -185,6 +208,12 @@ class _PageReader(HTMLParser):
         for part in parts.lines:
             text = f"{label} = {part.text}" if label and "=" not in part.text else part.text
             add_plain_line(self._source, text, line)
+
+
+def _is_picture(tag: str, attributes: Mapping[str, str | None]) -> bool:
+    """Return True for an element that only draws a formula which the page has as text, too."""
+    classes = (attributes.get("class") or "").split()
+    return tag == "mjx-math" or (tag != "mjx-container" and not _PICTURES.isdisjoint(classes))
 
 
 def add_plain_line(source: Source, text: str, place: Place) -> None:
@@ -254,49 +283,30 @@ def add_notebook(source: Source, text: str) -> None:
         if cell.get("cell_type") == "markdown":
             add_text(source, code, stand_at(place))
         elif cell.get("cell_type") == "code":
-            add_text(source, _drop_prints(code), stand_at(place), is_code=True)
-            outputs = cell.get("outputs")
-            _add_outputs(source, code, outputs if isinstance(outputs, list) else [], place)
+            prints, outputs = find_prints(code), cell.get("outputs")
+            kept = [
+                line
+                for k, line in enumerate(code.split("\n"))
+                if k not in prints.lines and not line.startswith(("%", "!"))
+            ]  # what is printed says the same with numbers
+            add_text(source, "\n".join(kept), stand_at(place), is_code=True)
+            _add_outputs(source, prints, outputs if isinstance(outputs, list) else [], place)
         source.add_line("", place)
 
 
-def _drop_prints(code: str) -> str:
-    """Return code without its print statements: their outputs say the same with numbers."""
-    lines = [line for line in code.split("\n") if not re.match(r"\s*(?:print|display)\(", line)]
-    return "\n".join(line for line in lines if not line.startswith(("%", "!")))
-
-
-def _add_outputs(source: Source, code: str, outputs: list[Any], place: str) -> None:
-    names = [match[1] for line in code.split("\n") if (match := _PRINT.match(line))]
+def _add_outputs(source: Source, prints: Prints, outputs: list[Any], place: str) -> None:
     for output in outputs:
-        if not isinstance(output, dict):
-            continue
-        data = output.get("data")
-        if output.get("output_type") == "stream":
-            text = _name_prints(_join(output.get("text")), names)
+        data = output.get("data") if isinstance(output, dict) else None
+        if isinstance(output, dict) and output.get("output_type") == "stream":
+            text = name_prints(_join(output.get("text")), prints.printed)
         elif isinstance(data, dict):
-            last = code.rstrip().split("\n")[-1]
-            name = _FRAME.fullmatch(last) or _BARE_NAME.fullmatch(last)
             text = _join(data.get("text/plain"))
-            text = f"{name[1]} =\n{text}" if name else text
+            named = name_prints(text, prints.last)
+            is_frame = named == text and len(prints.last) == 1 and prints.last[0]
+            text = f"{prints.last[0]} =\n{text}" if is_frame else named
         else:
             continue
         add_text(source, text, stand_at(place), is_code=True)
-
-
-def _name_prints(text: str, names: list[str]) -> str:
-    """Put the names of `print(NAME)` before their matrices, if no text names those."""
-    bare = []
-    for grid in find_grids(text):
-        before = text[: grid.start].rstrip(" ").rpartition("\n")
-        label = before[2].strip() or before[0].rpartition("\n")[2].strip()
-        if not before[2].strip() and not label.endswith((":", "=")):
-            bare.append(grid.start)
-    if len(bare) != len(names):
-        return text
-    for start, name in reversed(list(zip(bare, names, strict=True))):
-        text = text[:start] + f"{name} = " + text[start:]
-    return text
 
 
 def _join(value: Any) -> str:

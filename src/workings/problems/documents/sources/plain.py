@@ -69,6 +69,7 @@ _SUP = re.compile(r"<sup>\s{0,9}([^<>]{1,30}?)\s{0,9}</sup>", re.IGNORECASE)
 _SUB = re.compile(r"<sub>\s{0,9}([^<>]{1,30}?)\s{0,9}</sub>", re.IGNORECASE)
 _EMPHASIS = re.compile(r"(?<![\w*])\*([^\s*](?:[^*\n]{0,200}[^\s*])?)\*(?![\w*])")
 _DOTTED = re.compile(r"(?<=\bq)\.(?=k)|(?<=\bq_\d)\.(?=k)|(?<=\bq\d)\.(?=k)")  # q.k_1
+_BULLET_PRODUCT = re.compile(r"(?<=[qk]\d)\s?•\s?(?=[qk]_?\d)|(?<=[qk]_\d)\s?•\s?(?=[qk]_?\d)")
 _ESCAPED = re.compile(r"\\([_*#&%`~<+.])")
 _ROOT_POWER = re.compile(
     r"(\w{1,24})\s?(?:\*\*|\^)\s?\{?\(?(?:0?\.5|1/2|½)\)?\}?(?!\d)"
@@ -88,7 +89,7 @@ def normalize_characters(text: str) -> str:
         text = text.replace("＝", "=").replace("，", ", ").replace("：", ": ").replace("；", "; ")
         text = text.replace("（", "(").replace("）", ")").replace("。", ". ").replace("、", ", ")
         text = text.replace("−", "-").replace("–", "-").replace("‑", "-")
-    return _DOTTED.sub("·", text)
+    return _DOTTED.sub("·", _BULLET_PRODUCT.sub("·", text))
 
 
 def unify_roots(text: str) -> str:

@@ -24,6 +24,7 @@ _LABEL = re.compile(
 )
 _REMARK = re.compile(r"(?:#|//|\()[^\ue000]*$")
 _NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)?")
+_INDEXED = re.compile(r"[^\W\d_]_?\{?\d+")
 _MAX_ROWS = 64
 
 AddGrid = Callable[[Rows, int], str]
@@ -76,6 +77,9 @@ def _holds_vectors(text: str, grids: Sequence[Grid]) -> bool:
 def _is_alike(one: str, other: str, grids: Sequence[Grid]) -> bool:
     """Return True for two texts that are the same but for their numbers."""
     shapes = [[grids[int(index)].shape for index in _MARK.findall(text)] for text in (one, other)]
+    names = [_INDEXED.findall(text) for text in (one, other)]
+    if names[0] != names[1]:
+        return False  # z_1 = …, z_2 = …: their indices number them
     skeletons = [_NUMBER.sub("0", _MARK.sub("\ue000", text)) for text in (one, other)]
     return shapes[0] == shapes[1] and skeletons[0] == skeletons[1]
 

@@ -18,6 +18,7 @@ _SYMBOL = re.compile(
     rf"[A-Za-zα-ω][\u0300-\u036f]?'{{0,2}}(?:\d{{1,2}}|(?:{_SCRIPT}){{1,2}}|[QKVO])?"
 )
 _TIME = re.compile(r"t|time|step|tick|zeit|schritt|pas|paso|时间", re.IGNORECASE)
+_PREVIOUS = re.compile(r"_(?:\{?\(?t\s?-\s?1\)?\}?|\{?(?:prev|old|before)\}?)$")
 _INDEXED = re.compile(r"([A-Za-zα-ω][\u0300-\u036f]?)_?\{?\(?(\d{1,3})\)?\}?")
 
 
@@ -47,10 +48,7 @@ def find_table_parts(cells: Cells) -> Iterator[TablePart]:
     numbers = [[_read(cell) for cell in row] for row in texts]
     if _has_counted_header(texts, numbers):
         numbers[0] = [None] * width
-    trace = list(_find_trace(texts, numbers))
-    if trace:
-        yield from trace
-        return
+    yield from _take_traces(texts, numbers)
     used: set[tuple[int, int]] = set()
     blocks = []
     for i, row in enumerate(numbers):
@@ -86,20 +84,38 @@ def _read(cell: str) -> str | None:
     return None if not cell else read_cell(cell)
 
 
-def _find_trace(texts: list[list[str]], numbers: list[list[str | None]]) -> Iterator[TablePart]:
-    """Yield the numbers of a table of named columns over time: t | z | h."""
-    if len(texts) < 2 or not texts[0] or not _TIME.fullmatch(to_plain(texts[0][0]).strip("\v ")):
-        return
-    names = [to_plain(text).strip("\v ") for text in texts[0]]
-    if not all(_SYMBOL.fullmatch(name) for name in names[1:] if name):
-        return
-    for i, row in enumerate(texts[1:], start=1):
-        if not row[0].isdigit():
-            return
-        for j, name in enumerate(names[1:], start=1):
-            if name and (cell := numbers[i][j]) is not None and cell != "?":
-                base = re.sub(r"_\{?\(?t\)?\}?$", "", name)
-                yield TablePart(f"{base}_{row[0]}", [[cell]], i, j)
+def _take_traces(texts: list[list[str]], numbers: list[list[str | None]]) -> Iterator[TablePart]:
+    """Yield the numbers of named columns over time, t | z | h, and blank their cells."""
+    for top, line in enumerate(texts[:-1]):
+        left = next((j for j, text in enumerate(line) if text), len(line) - 1)
+        names = [to_plain(text).strip("\v ") for text in line]
+        if not _TIME.fullmatch(names[left]):
+            continue
+        columns = [j for j in range(left + 1, len(line)) if names[j]]
+        bottom = top + 1
+        while bottom < len(texts) and texts[bottom][left].isdigit():
+            bottom += 1
+        if (
+            bottom == top + 1
+            or not columns
+            or not all(_SYMBOL.fullmatch(names[j]) for j in columns)
+        ):
+            continue
+        for i in range(top + 1, bottom):
+            for j in columns:
+                if (cell := numbers[i][j]) is not None and cell != "?":
+                    yield TablePart(_name_at_time(names[j], int(texts[i][left])), [[cell]], i, j)
+        for i in range(top, bottom):
+            for j in (left, *columns):
+                texts[i][j], numbers[i][j] = "", None
+
+
+def _name_at_time(name: str, time: int) -> str:
+    """Return the name of a column in the row of a time: h_4 for h_t, h_3 for h_(t-1)."""
+    base = _PREVIOUS.sub("", name)
+    if base != name:
+        return f"{base}_{time - 1}"
+    return re.sub(r"_\{?\(?t\)?\}?$", "", name) + f"_{time}"
 
 
 def _grow(

@@ -7,6 +7,7 @@ from workings.problems.documents.sources.base import Grid, Place, Source
 from workings.problems.documents.sources.grids import find_grids
 from workings.problems.documents.sources.layout import read_layout
 from workings.problems.documents.sources.plain import normalize_characters, to_plain, unify_roots
+from workings.problems.documents.sources.programs import name_outputs
 from workings.problems.documents.sources.rows import stack_labeled_rows
 from workings.problems.documents.sources.tables import is_symbol
 
@@ -14,6 +15,9 @@ _HTML_COMMENT = re.compile(r"<!--(.*?)(?:-->|\Z)", re.DOTALL)
 _LATEX_COMMENT = re.compile(r"(?<!\\)%[^\n]*")
 _HASH_SETTING = re.compile(r"^[ \t]*#+[ \t]*workings:([^\n]*)", re.MULTILINE)
 _PREAMBLE = re.compile(r"\A.*?\\begin\{document\}", re.DOTALL)
+_TABLE = re.compile(r"\\begin\{(table|figure)\*?\}(?:\[[^\]\n]*\])?(.*?)\\end\{\1\*?\}", re.DOTALL)
+_CAPTION = re.compile(r"\\caption(?:\[[^\]\n]*\])?\{((?:[^{}]|\{[^{}]*\}){0,400})\}")
+_TABULAR = re.compile(r"\\begin\{(?:tabular|array|[bpv]matrix)")
 _HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(.*)")
 _LATEX_HEADING = re.compile(
     r"\\(part|chapter|section|subsection|subsubsection|paragraph|frametitle|framesubtitle)\*?"
@@ -37,15 +41,13 @@ _WIDTH = re.compile(r"\b[A-Za-z_]\w{0,24}\.(?:shape\[-?1\]|size\(-1\))")
 _TURN = re.compile(r"\b(\w+)\.(?:transpose\([^()]*\)|t\(\)|mT\b|permute\([^()]*\))")
 _TURN_CALL = re.compile(r"\btranspose\((\w+)\)")
 _PRODUCT = re.compile(r"\b(?:dot|matmul|mm|bmm)\(\s*([\w.]+)\s*,\s*([\w.]+)\s*\)")
+_FILL = re.compile(r"\b(\w+)\.masked_fill_?\(")
+_FILL_HIDDEN = re.compile(r"^\s*(\w+)\[[^\]]{1,80}\]\s*=\s*-?[\w.(\"']*(?:inf|1e\d|Inf).*$")
 _UNDERLINE = re.compile(r"\s*(?:={3,}|-{3,})\s*")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _TABLE_RULE = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
 _STRUCK = re.compile(r"~~[^~\n]{1,200}~~")
 _BAR = re.compile(r"(?<!\\)\|")
-_PROMPT = re.compile(
-    r"^(?:>>>|In \[\d*\]:)[ \t]*(?:print\()?(\w{1,40})\)?[ \t]*\n+(?:Out\[\d*\]:)?", re.MULTILINE
-)
-
 _R_PRINT = re.compile(  # [1,] before every row, [,1] above every column, as R prints a matrix
     r"^(?:> ?(?:print\()?([\w.]{1,40})\)?[ \t]*\n)?([ \t]*(?:\[,\d+\][ \t]*)+\n)"
     r"((?:[ \t]*\[\d+,\][^\n]*\n?)+)",
@@ -70,7 +72,7 @@ def add_text(source: Source, raw: str, place_of: PlaceOf, *, is_code: bool = Fal
     """Add a text to a source; `is_code`: number signs begin comments, not headings."""
     text = normalize_characters(raw)
     text = _take_comments(source, text)
-    text = _PROMPT.sub(lambda m: f"{m[1]} =" + "\n" * m[0].count("\n"), text)
+    text = text if is_code else name_outputs(text)
     text = _R_PRINT.sub(_strip_indices, text) if "[,1]" in text else text
     text = _JULIA_PRINT.sub(_name_julia_print, text) if "×" in text or "-element" in text else text
     text = _mark_grids(source, text, place_of)
@@ -90,6 +92,19 @@ def add_text(source: Source, raw: str, place_of: PlaceOf, *, is_code: bool = Fal
             reader.read(line, start + k, marked[k + 1] if k + 1 < len(marked) else "")
 
 
+def _put_captions_first(text: str) -> str:
+    r"""Return LaTeX with the caption of each table at its beginning; lines stay lines."""
+
+    def move(match: re.Match[str]) -> str:
+        body, captions = match[2], _CAPTION.findall(match[2])
+        if len(captions) != 1 or len(_TABULAR.findall(body)) != 1:
+            return match[0]
+        body = _CAPTION.sub(lambda m: "\n" * m[0].count("\n"), body)
+        return f"{' '.join(captions[0].split())} {body}"
+
+    return _TABLE.sub(move, text)
+
+
 def _take_comments(source: Source, text: str) -> str:
     """Return the text without comments; keep the settings that they declare."""
 
@@ -103,6 +118,7 @@ def _take_comments(source: Source, text: str) -> str:
     if "\\" in text:
         text = _LATEX_COMMENT.sub(replace_comment, text)
         text = _PREAMBLE.sub(lambda m: "\n" * m[0].count("\n"), text)
+        text = _put_captions_first(text) if "\\caption" in text else text
     elif "workings:" in text:
         text = re.sub(r"(?m)^[ \t]*%[ \t]*workings:[^\n]*", replace_comment, text)
     return text
@@ -238,7 +254,7 @@ class _LineReader:
             return
         if self._in_fence:
             code, _, comment = line.partition("#")
-            self._source.add_line(_strip_code(code), place)
+            self._source.add_line(_strip_code(code), place, is_code=True)
             if comment.strip():
                 self._source.add_line(to_plain(comment), place)
             return
@@ -246,7 +262,7 @@ class _LineReader:
             code = (
                 _TRANSPOSED.sub(r"^T", line[prompt.end() :]).replace("./", "/").replace(".*", "*")
             )
-            self._source.add_line(_strip_code(code.rstrip(" ;")), place)
+            self._source.add_line(_strip_code(code.rstrip(" ;")), place, is_code=True)
             return
         heading = _HEADING.fullmatch(line)
         if heading:
@@ -278,9 +294,10 @@ def _strip_code(code: str) -> str:
     """Return a line of code in plain notation: products as @, functions by their last name."""
     code = re.sub(r"\b(?:np|numpy|torch|F|nn|math|tf|jnp|functional)\.", "", code)
     code = _TURN.sub(r"\1.T", _TURN_CALL.sub(r"\1.T", code))
+    code = _FILL_HIDDEN.sub(r"\1 = where(mask, \1)", _FILL.sub(r"where(mask, \1, ", code))
     code = _PRODUCT.sub(r"(\1 @ \2)", code)
     code = unify_roots(_WIDTH.sub("d_k", code))
-    code = re.sub(r",?\s*\b(?:axis|dim|keepdims?|k|dtype|device)\s*=\s*[^,()]+", "", code)
+    code = re.sub(r"(?:,\s*|(?<=\())(?:axis|dim|keepdims?|k|dtype|device)\s*=\s*[^,()]+", "", code)
     code = re.sub(r"\.(?:sum|astype|mean|round|float|detach|numpy)\([^()]*\)", "", code)
     code = _split_assignment(code)
     return re.sub(r"\bprint\((?:f?(['\"])(.*?)\1\s*,?\s*)?(.*?)\)\s*$", r"\2 \3", code)

@@ -1,0 +1,203 @@
+"""More documents as authors write them: each is right with one number, and wrong with another."""
+
+import json
+
+import pytest
+
+from workings.problems.documents.reading import read_document
+from workings.problems.documents.reports import ExampleReport
+from workings.problems.documents.sources.programs import find_prints
+
+QKV = "$Q = [[1, 0], [0, 2]]$, $K = [[1, 1], [0, 1]]$, $V = [[10, 0], [0, 10]]$\n\n"
+XW = "W_Q = np.array([[1, 0], [0, 1]])\nW_K = np.array([[1, 0], [1, 1]])\n"
+XW += "W_V = np.array([[10, 0], [0, 10]])\n"
+FENCE = "```"
+
+SESSION = f"""{FENCE}python
+X = np.array([[1, 0], [0, 2]])
+{XW}q = X @ W_Q
+k = X @ W_K
+v = X @ W_V
+print(q.round(2)); print(k, v)
+{FENCE}
+which prints
+{FENCE}
+[[1 0]
+ [0 2]]
+[[1 0]
+ [2 2]] [[10  0]
+ [ 0 20]]
+{FENCE}
+{FENCE}pycon
+>>> att = q @ k.T; att
+array([[1, 2],
+       [0, VALUE]])
+{FENCE}
+"""
+COMMENTS = f"""{FENCE}python
+Q, K, V = np.array([[1, 0], [0, 2]]), np.array([[1, 1], [0, 1]]), np.array([[10, 0], [0, 10]])
+sim = Q @ K.T
+print(sim)
+# [[1 0]
+#  [2 VALUE]]
+{FENCE}
+"""
+MY_SOFTMAX = """>> Q = [1 0; 0 2];
+>> K = [1 1; 0 1];
+>> V = [10 0; 0 10];
+>> A = softmax_rows(Q*K'/sqrt(2))
+A =
+
+   0.6698   0.3302
+   VALUE   0.5000
+"""
+KATEX = (
+    "<p>{}</p><p><span class='katex'><span class='katex-mathml'><math><mi>Q</mi><msup><mi>K</mi>"
+    "<mi>T</mi></msup><mo>=</mo><mo>[</mo><mtable><mtr><mtd>1</mtd><mtd>0</mtd></mtr><mtr>"
+    "<mtd>2</mtd><mtd>VALUE</mtd></mtr></mtable><mo>]</mo></math></span><span class='katex-html'>"
+    "QKT=[1 2 0 <br>VALUE]</span></span></p>"
+).format(QKV.replace("$", " "))
+CROSS = (
+    "Decoder: $Y = [[1, 0]]$. Encoder output: $H = [[1, 1], [0, 2]]$. $W_Q = [[1, 0], [0, 1]]$, "
+    "$W_K = [[1, 0], [0, 1]]$, $W_V = [[1, 0], [0, 1]]$.\n\n$Q = Y W_Q = [[1, 0]]$\n\n"
+    "$K = H W_K = [[1, 1], [0, VALUE]]$\n\n$V = H W_V = [[1, 1], [0, 2]]$\n"
+)
+GERMAN = (
+    f"{QKV}QK^T = [[1, 0], [2, 2]]\n\nDie Werte werden durch √2 ≈ 1,414 geteilt.\n\n"
+    "Gewichte: [[0.67, 0.33], [VALUE, 0.50]]\n"
+)
+HIDDEN = (
+    f"{QKV}Kein Wort darf in die Zukunft sehen.\n\n$A = softmax(QK^T/√2) = $\n\n"
+    "$[[1.00, 0.00], [VALUE, 0.50]]$\n"
+)
+CAPTION_BELOW = (
+    "\\[ Q = \\begin{pmatrix}1&0\\\\0&2\\end{pmatrix}, "
+    "K = \\begin{pmatrix}1&1\\\\0&1\\end{pmatrix},"
+    " V = \\begin{pmatrix}10&0\\\\0&10\\end{pmatrix} \\]\n\\begin{table}[ht]\\centering\n"
+    "\\begin{tabular}{lrr}\n & 1 & 2 \\\\\ncat & 1 & 0 \\\\\nsat & 2 & VALUE \\\\\n\\end{tabular}\n"
+    "\\caption{Scores of $QK^T$.}\n\\end{table}\n"
+)
+VALUE_BELOW = (
+    f"{QKV}$$QK^T = [[1, 0], [2, 2]]$$\n\n"
+    "$$A = softmax(QK^T)$$\n$$[[0.73, 0.27], [VALUE, 0.50]]$$\n"
+)
+BRACKETED_ROWS = "<p>{}</p><pre>scores =\n[ 1  0 ]\n[ 2  VALUE ]</pre>".format(
+    QKV.replace("$", " ")
+)
+FACTOR = (
+    f"{QKV}$$\\frac{{1}}{{\\sqrt{{2}}}} QK^T = \\frac{{1}}{{\\sqrt{{2}}}} [[1, 0], [2, VALUE]] = "
+    "[[0.71, 0.00], [1.41, 1.41]]$$\n"
+)
+SENTENCE = f"{QKV}q_1 • k_1 = 1, q_1 • k_2 = 0, q_2 • k_1 = 2 and q_2 • k_2 = VALUE.\n"
+SO = f"{QKV}No scaling. The softmax is α_1 = [0.73, 0.27], so z_1 = [7.31, VALUE].\n"
+POSITIONS = (
+    "\\section{Positional encodings}\n\\begin{align*}\nPE_{0} &= (\\sin 0, \\cos 0) = (0, 1) \\\\\n"
+    "PE_{1} &= (\\sin 1, \\cos 1) = (0.8415, VALUE)\n\\end{align*}"
+)
+TRACE = (
+    "w_x = 1, w_h = 0.5, b = 0\n\n| t | x_t | h_(t-1) | h_t |\n|--|--|--|--|\n"
+    "| 1 | 1 | 0 | 0.762 |\n| 2 | 0 | 0.762 | VALUE |\n"
+)
+GRU = (
+    "A GRU: W_z = 1, U_z = 0, W_r = 1, U_r = 0, W_n = 1, U_n = 1, h_0 = 1, x_1 = 0.5\n\n"
+    "z_1 = 0.622\nr_1 = 0.622\nn_1 = 0.808\nh_1 = (1 - z_1) h_0 + z_1 n_1 = VALUE\n"
+)
+FORMS = {
+    "output of code": ("notes.md", SESSION, "4", "5", "scores"),
+    "output in comments": ("notes.md", COMMENTS, "2", "3", "scores"),
+    "a softmax of the author's": ("log.txt", MY_SOFTMAX, "0.5000", "0.9000", "weights"),
+    "KaTeX": ("page.html", KATEX, "2", "3", "scores"),
+    "cross-attention": ("notes.md", CROSS, "2", "3", "K"),
+    "division in German": ("notes.md", GERMAN, "0.50", "0.80", "weights"),
+    "mask in German": ("notes.md", HIDDEN, "0.50", "0.80", "weights"),
+    "caption below a table": ("paper.tex", CAPTION_BELOW, "2", "3", "scores"),
+    "matrix below its formula": ("notes.md", VALUE_BELOW, "0.50", "0.80", "weights"),
+    "rows in brackets": ("page.html", BRACKETED_ROWS, "2", "3", "scores"),
+    "a factor before a matrix": ("notes.md", FACTOR, "2", "3", "scores"),
+    "a bullet as product": ("notes.md", SENTENCE, "2", "3", "scores"),
+    "two vectors in a sentence": ("notes.md", SO, "2.69", "2.99", "mixed"),
+    "sines of numbers": ("notes.tex", POSITIONS, "0.5403", "0.9403", "encoding"),
+    "the state before": ("notes.md", TRACE, "0.363", "0.463", "h"),
+    "convention of a gate": ("notes.md", GRU, "0.881", "0.927", "h"),
+}
+
+
+def describe(example: ExampleReport) -> tuple[str, str | None]:
+    first = example.report.first if example.report else None
+    return example.verdict, first.step if first else None
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_form(form: str) -> None:
+    name, text, right, wrong, step = FORMS[form]
+    for value, expected in ((right, ("right", None)), (wrong, ("wrong", step))):
+        (example,) = read_document(text.replace("VALUE", value).encode(), name).examples
+        assert describe(example) == expected
+
+
+def make_notebook(*cells: tuple[str, str]) -> bytes:
+    """Return a notebook of code cells with the value of their last line as output."""
+    return json.dumps(
+        {
+            "cells": [
+                {
+                    "cell_type": "code",
+                    "source": code,
+                    "outputs": [{"output_type": "execute_result", "data": {"text/plain": output}}],
+                }
+                for code, output in cells
+            ]
+        }
+    ).encode()
+
+
+@pytest.mark.parametrize(("value", "expected"), [("0.50", None), ("0.80", "weights")])
+def test_notebook_with_variables_of_its_own(value: str, expected: str | None) -> None:
+    given = "(array([[1, 0],\n       [0, 2]]),\n array([[1, 1],\n       [0, 1]]))"
+    hidden = "tensor([[0.7071,   -inf],\n        [1.4142, 1.4142]], grad_fn=<F>)"
+    mask = "wei = wei.masked_fill(torch.tril(torch.ones(2, 2)) == 0, float('-inf'))"
+    content = make_notebook(
+        ("q, k", given),
+        (f"wei = q @ k.T / 2**0.5\n{mask}\nwei", hidden),
+        ("p = F.softmax(wei, dim=-1)\np", f"tensor([[1.00, 0.00],\n        [{value}, 0.50]])"),
+    )
+    (example,) = read_document(content, "cells.ipynb").examples
+    assert describe(example) == (("wrong", expected) if expected else ("right", None))
+    assert {"Q", "K", "masked", "weights"} <= {entry.role for entry in example.entries}
+
+
+def test_unknown_function_names_no_step() -> None:
+    text = f"{QKV}```\nA = normalize(Q @ K.T / np.sqrt(2))\nA = [[0.67, 0.33], [0.50, 0.50]]\n```\n"
+    (example,) = read_document(text.encode(), "notes.md").examples
+    assert example.verdict != "wrong"
+
+
+def test_number_that_fits_nowhere_is_said() -> None:
+    text = f"{QKV}$QK^T = [[1, 0], [2, 2]]$\n\nα_1 = [0.67, 0.33]\n\nα_2 = [0.5, 0.3, 0.2]\n"
+    report = read_document(text.encode(), "notes.md")
+    assert [example.verdict for example in report.examples] == ["not judged"]
+    assert report.unread
+
+
+def test_weights_repeated_under_a_mask_are_another_example() -> None:
+    weights = "$A = softmax(QK^T / √2) = [[0.67, 0.33], [0.50, 0.50]]$\n\n"
+    text = f"# Encoder\n\n{QKV}{weights}# Decoder\n\nNow we mask the future tokens.\n\n{weights}"
+    examples = read_document(text.encode(), "notes.md").examples
+    assert [describe(e) for e in examples] == [("right", None), ("wrong", "weights")]
+
+
+@pytest.mark.parametrize(
+    ("code", "printed", "last"),
+    [
+        ("print(Q.shape)\nprint(Q)", ["Q"], []),
+        ("print('Q', Q, '', K)", ["K"], []),
+        ("np.round(w @ v, 3)", [], ["w @ v"]),
+        ("w.sum(axis=1)", [], [""]),
+        ("%time\nq.detach().numpy(), k", [], ["q", "k"]),
+        ("for t in range(3):\n    print(h)", [], []),
+        ("not ) python", [], []),
+    ],
+)
+def test_prints_of_code(code: str, printed: list[str], last: list[str]) -> None:
+    prints = find_prints(code)
+    assert (prints.printed, prints.last) == (printed, last)
