@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from workings import UserError
+from workings import UserError, train
 from workings.data import load_dataset, load_pairs, read_examples
 from workings.data.corpora import read_corpus
 from workings.data.readers import Example
@@ -66,7 +66,7 @@ def test_saved_datasets(tmp_path):
 
 
 @pytest.mark.slow
-def test_datasets_of_the_library(tmp_path):
+def test_datasets_of_the_library(tmp_path, monkeypatch):
     datasets = pytest.importorskip("datasets")
     features = datasets.Features(
         {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])}
@@ -81,6 +81,14 @@ def test_datasets_of_the_library(tmp_path):
     assert list(read_examples(tmp_path / "a.parquet")) == EXAMPLES
     with pytest.raises(UserError, match=r"hf:.*cannot be loaded"):
         load_dataset(f"hf:{tmp_path}/nowhere")
+    pairs = [{"translation": {"en": f"one {i}", "fr": f"un {i}"}} for i in range(40)]
+    hub = {"train": datasets.Dataset.from_list(pairs)}
+    monkeypatch.setattr("workings.data.datasets.load_hub_dataset", lambda _: hub)
+    splits = load_pairs("hf:books", source="translation.en", target="translation.fr")
+    assert len(splits.train) + len(splits.validation) + len(splits.test) == 40
+    assert "".join(read_corpus("hf:books", "translation.en")).startswith("one 0\none 1\n")
+    many = datasets.DatasetDict({"train": datasets.concatenate_datasets([dataset] * 9)})
+    assert train(task="classify", data=many, minutes=0.1).labels == ("neg", "pos")
 
 
 def test_sentence_pairs_and_texts(tmp_path):
@@ -119,7 +127,7 @@ def test_fasttext(tmp_path):
     with pytest.raises(UserError, match="line 2: no label: expected __label__NAME and a text"):
         list(read_examples(path))
     path.write_text("__label__a __label__b x\n")
-    with pytest.raises(UserError, match="line 1: several labels"):
+    with pytest.raises(UserError, match=r"line 1: .*several labels need data\.multi_label"):
         list(read_examples(path))
 
 

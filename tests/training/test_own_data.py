@@ -4,6 +4,7 @@ import csv
 import json
 import random
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from workings import UserError, load, train
 from workings.cli import main
 from workings.tasks.classification import Classification
 from workings.training import own_data
+from workings.training.api import _store_rows
 from workings.training.logging import read_epochs
 from workings.training.own_data import (
     Plan,
@@ -126,6 +128,19 @@ def test_a_data_frame_with_any_columns(tmp_path):
     assert task.labels == ("1", "5")
     assert task.predict(["a dull one"])[0, 0] > 0.5
     assert task.recipe.data.text == "Review Text"
+
+
+@pytest.mark.parametrize("kind", ["lists", "arrays", "pyarrow"])
+def test_several_labels_in_tables_in_memory(kind, tmp_path):
+    columns = {"text": [f"text {i}" for i in range(4)], "tags": [["x"], ["x", "y"], [], ["y"]]}
+    data = columns
+    if kind == "arrays":
+        data = {"text": columns["text"], "tags": [np.array(tags) for tags in columns["tags"]]}
+    elif kind == "pyarrow":
+        data = pytest.importorskip("pyarrow").table(columns)
+    path = _store_rows("classify", data, tmp_path)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [row["tags"] for row in rows] == columns["tags"]
 
 
 def test_twenty_rows_are_enough_for_a_classifier():

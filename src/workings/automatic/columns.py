@@ -40,6 +40,8 @@ class ColumnProfile:
     mean_words: float
     numeric: float
     """fraction of the values that are numbers"""
+    has_lists: bool = False
+    """True if values are lists, whose items the other figures describe"""
 
     @property
     def repeats(self) -> float:
@@ -58,7 +60,7 @@ class ColumnProfile:
     @property
     def can_be_text(self) -> bool:
         """True if the values are words or sentences, most of them different."""
-        return self.numeric < 0.5 and self.mean_characters >= 1
+        return self.numeric < 0.5 and self.mean_characters >= 1 and not self.has_lists
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,9 @@ def profile_columns(rows: Sequence[Row]) -> list[ColumnProfile]:
 
 
 def _profile(name: str, values: Iterable[Any]) -> ColumnProfile:
-    texts = [str(value).strip() for value in values if not is_missing(value)]
+    present = [value for value in values if not is_missing(value)]
+    items = [item for value in present for item in (value if isinstance(value, list) else [value])]
+    texts = [str(item).strip() for item in items]
     count = max(len(texts), 1)
     return ColumnProfile(
         name,
@@ -86,6 +90,7 @@ def _profile(name: str, values: Iterable[Any]) -> ColumnProfile:
         sum(map(len, texts)) / count,
         sum(len(text.split()) for text in texts) / count,
         sum(map(_is_number, texts)) / count,
+        any(isinstance(value, list) for value in present),
     )
 
 
@@ -186,6 +191,22 @@ def choose_text_column(profiles: Sequence[ColumnProfile], text: str | None = Non
     """Choose the column of the texts that a language model learns."""
     _check_column(text, profiles)
     return text or _choose_text(profiles)[0]
+
+
+def find_label_delimiter(labels: Sequence[str]) -> str | None:
+    """Return the mark that seems to separate several labels: parts occur in several labels.
+
+    >>> find_label_delimiter(["sport", "sport|news", "news"])
+    '|'
+    >>> find_label_delimiter(["Lyon, France", "Rome, Italy"]) is None
+    True
+    """
+    for mark in ",;|":
+        split = [{part.strip() for part in label.split(mark)} for label in labels]
+        counts = Counter(part for parts in split for part in parts)
+        if counts and any(len(parts) > 1 for parts in split) and min(counts.values()) > 1:
+            return mark
+    return None
 
 
 def find_language(column: str) -> str | None:

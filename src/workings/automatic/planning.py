@@ -12,6 +12,7 @@ from workings.automatic.columns import (
     choose_label_columns,
     choose_pair_columns,
     choose_text_column,
+    find_label_delimiter,
     find_language,
     has_header,
     is_pair_header,
@@ -28,6 +29,7 @@ from workings.data.corpora import list_corpora, read_corpus
 from workings.data.datasets import find_split_paths, list_datasets, load_dataset, read_hub_splits
 from workings.data.parallel import list_parallel_datasets, load_pairs
 from workings.data.readers import (
+    TABLE_FORMATS,
     Record,
     detect_format_by_name,
     is_fasttext,
@@ -41,7 +43,6 @@ from workings.errors import UserError, truncate
 
 SAMPLE_ROWS = 2000  # of which columns are profiled
 SAMPLE_CHARACTERS = 1_000_000  # whose alphabet is counted
-TABLE_FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 TASKS = ("classify", "language", "translate", "caption")
 
 
@@ -87,7 +88,7 @@ class CorpusData:
 def plan_labeled_data(data: str, stated: Mapping[str, Any], seed: int = 0) -> LabeledData:
     """Find the columns of labeled texts; `stated` are keys of the data section that are given."""
     section: Table = {"set": data, "skip_missing": True}
-    note, total = "", 0
+    note, total, has_lists = "", 0, False
     if data not in list_datasets() and (sample := sample_table(data)) is not None:
         total = sample.total
         if not total:
@@ -95,10 +96,16 @@ def plan_labeled_data(data: str, stated: Mapping[str, Any], seed: int = 0) -> La
         profiles = profile_columns(sample.rows)
         choice = choose_label_columns(profiles, stated.get("text"), stated.get("label"))
         section |= {"text": choice.first, "label": choice.second}
+        has_lists = any(p.has_lists for p in profiles if p.name == choice.second)
         note = f"text = {choice.first!r}, label = {choice.second!r} ({choice.reason})"
     else:
         note = "texts and labels as the format has them"
-    keys = {k: section[k] for k in ("text", "label", "skip_missing") if k in section}
+        has_lists = _has_several_labels(data)
+    if is_multi_label := bool(stated.get("multi_label", has_lists)):
+        section["multi_label"] = True
+        section["label_delimiter"] = str(stated.get("label_delimiter", ","))
+    names = ("text", "label", "skip_missing", "label_delimiter")
+    keys = {k: section[k] for k in names if k in section}
     splits = load_dataset(data, validation=0.0, seed=seed, **keys)
     statistics = describe_examples(splits.train)
     if statistics.classes == len(splits.train) > 2:
@@ -109,13 +116,26 @@ def plan_labeled_data(data: str, stated: Mapping[str, Any], seed: int = 0) -> La
     missing = _count_missing(data, total, splits)
     name = truncate(Path(data).name or data, 40)
     left_out = f"; {missing:,} rows without text or label left out" if missing else ""
+    several = ", several per text" if is_multi_label else ""
     lines = [
         f"data: {name}: {note}{left_out}",
         f"rows: {len(splits.train):,} to train on and {len(splits.test):,} to test on once; "
-        f"{statistics.classes:,} labels, the most frequent one {statistics.majority:.0%}; "
+        f"{statistics.classes:,} labels{several}, the most frequent one {statistics.majority:.0%}; "
         f"{statistics.mean_characters:,.0f} characters on average",
     ]
+    if not is_multi_label and (mark := find_label_delimiter(splits.labels)):
+        option = "" if mark == "," else f" --data.label_delimiter {mark!r}"
+        lines.append(f"labels: several per text, with {mark!r}? --data.multi_label true{option}")
     return LabeledData(section, splits, statistics, lines)
+
+
+def _has_several_labels(data: str) -> bool:
+    """Return True if a file of fastText's has a line with several labels."""
+    path = Path(data)
+    if not path.exists() or not is_fasttext(find_split_paths(path)["train"]):
+        return False
+    records = read_records(find_split_paths(path)["train"], format="fasttext")
+    return any(isinstance(record.fields["label"], list) for record in records)
 
 
 def _count_missing(data: str, total: int, splits: Splits) -> int:
@@ -207,6 +227,8 @@ def sample_table(data: str, *, pairs: bool = False) -> Sample | None:
     if file_format in TABLE_FORMATS or is_saved_dataset(path):
         return _take_sample(read_records(path))
     if file_format == "text" and not is_fasttext(path):
+        if _has_tabs(path):
+            raise UserError(f"{source_name(path)}: columns with tabs: rename the file to .tsv")
         raise UserError(
             f"{source_name(path)}: a plain text has no labels: expected a table (CSV, TSV, JSONL, "
             "Parquet, Arrow), fastText's __label__, or a folder for each label"
@@ -220,9 +242,12 @@ def sample_table(data: str, *, pairs: bool = False) -> Sample | None:
 
 
 def _is_table(data: str) -> bool:
-    path = Path(data)
-    is_file = path.is_file() and detect_format_by_name(path.name) in TABLE_FORMATS
-    return is_file or (path.is_dir() and is_saved_dataset(path))
+    if data.startswith(HUGGING_FACE_PREFIX):
+        return True
+    if not Path(data).exists():
+        return False
+    path = find_split_paths(Path(data))["train"]
+    return is_saved_dataset(path) or detect_format_by_name(path.name) in TABLE_FORMATS
 
 
 def _sample_delimited(path: Path, file_format: str, *, pairs: bool) -> Sample:

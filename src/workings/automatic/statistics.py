@@ -22,7 +22,7 @@ class LabeledStatistics:
     unspaced: float
     """fraction of the letters that are of a script without spaces between words"""
     label_counts: tuple[int, ...]
-    """rows of each label, the most frequent first"""
+    """rows of each label, the most frequent first; a row may have several"""
 
     @property
     def characters(self) -> int:
@@ -62,7 +62,7 @@ class CorpusStatistics:
 def describe_examples(examples: Sequence[Example]) -> LabeledStatistics:
     """Return the statistics of labeled texts."""
     lengths = [len(example.text) for example in examples]
-    counts = Counter(example.label for example in examples)
+    counts = Counter(label for example in examples for label in example.labels)
     return LabeledStatistics(
         len(examples),
         sum(lengths) / max(len(lengths), 1),

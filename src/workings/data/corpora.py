@@ -9,9 +9,11 @@ from functools import cache
 from pathlib import Path
 
 from workings.data.cache import dataset_folders
+from workings.data.datasets import find_split_paths, read_hub_splits
 from workings.data.download import Mirror, locate_file
 from workings.data.progress import estimate_file_characters
-from workings.data.readers import read_examples, read_text_chunks
+from workings.data.readers import Example, read_examples, read_text_chunks, to_examples
+from workings.data.tables import HUGGING_FACE_PREFIX
 from workings.errors import UserError, did_you_mean
 from workings.io import check_inside
 
@@ -56,14 +58,14 @@ def list_corpora() -> tuple[str, ...]:
 def read_corpus(name: str, column: str = "") -> Iterator[str]:
     """Read a corpus or file in chunks, since it may be larger than memory.
 
-    `column` is the column of the texts, if the file is a table; a folder is read as its .txt files
-    one after the other. Chunks end at the end of a line, unless lines are very long.
+    `column` is the column of the texts, if the file is a table or a dataset. A folder is read as
+    its .txt files, one after the other. Chunks end at the end of a line, unless lines are very
+    long.
     """
     if name in BUILTIN_CORPORA:
         lines = BUILTIN_CORPORA[name]()
     elif column:
-        rows = read_examples(name, text=column, label=None, skip_missing=True)
-        lines = (row.text.rstrip("\r\n") + "\n" for row in rows)
+        lines = (row.text.rstrip("\r\n") + "\n" for row in _read_rows(name, column))
     elif Path(name).is_dir() and name not in CORPORA:
         lines = _read_text_folder(Path(name))
     else:
@@ -78,6 +80,15 @@ def read_corpus(name: str, column: str = "") -> Iterator[str]:
             chunk, length = [], 0
     if chunk:
         yield "".join(chunk)
+
+
+def _read_rows(name: str, column: str) -> Iterator[Example]:
+    """Read the texts of a table, or of the training split of a dataset, maybe on the hub."""
+    if name.startswith(HUGGING_FACE_PREFIX):
+        return to_examples(read_hub_splits(name)["train"], column, None, skip_missing=True)
+    path = Path(name)
+    source = find_split_paths(path)["train"] if path.is_dir() else path
+    return read_examples(source, text=column, label=None, skip_missing=True)
 
 
 def estimate_characters(name: str) -> int:

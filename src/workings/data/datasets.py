@@ -15,7 +15,16 @@ from workings.data.archives import iter_members
 from workings.data.cache import dataset_folders
 from workings.data.download import Mirror, ProgressCallback, locate_file
 from workings.data.progress import estimate_file_characters, report_items, split_progress
-from workings.data.readers import Example, Record, decode_utf8, read_examples, to_examples
+from workings.data.readers import (
+    TABLE_FORMATS,
+    Example,
+    Record,
+    decode_utf8,
+    detect_format_by_name,
+    read_examples,
+    to_examples,
+)
+from workings.data.shards import unsharded_name
 from workings.data.splits import (
     Splits,
     check_split_fractions,
@@ -63,7 +72,8 @@ def load_dataset(
     """Load a named dataset, a file or a folder, and hold out the splits that it does not have.
 
     A folder has `train` and maybe `test` and `validation`, as files or sub-folders; or it has one
-    sub-folder per class; or `save_to_disk` of Hugging Face's datasets wrote it. `hf:NAME` is
+    sub-folder per class; or `save_to_disk` of Hugging Face's datasets wrote it, or it is a copy of
+    one of their repositories, with `data/train-00000-of-00001.parquet`. `hf:NAME` is
     downloaded from their hub. Missing splits are fractions of the training examples, held out label
     by label; no text is in two splits, and the same `seed` holds out the same texts. A path that is
     equal to the name of a dataset is written `./imdb`.
@@ -79,7 +89,15 @@ def load_dataset(
         splits = _read_named_splits(DATASETS[name], folder)
     elif name.startswith(HUGGING_FACE_PREFIX):
         splits = {
-            split: tuple(to_examples(records, text, label, skip_missing=skip_missing))
+            split: tuple(
+                to_examples(
+                    records,
+                    text,
+                    label,
+                    label_delimiter=label_delimiter,
+                    skip_missing=skip_missing,
+                )
+            )
             for split, records in read_hub_splits(name).items()
         }
     else:
@@ -140,9 +158,18 @@ def find_split_paths(path: Path) -> dict[str, Path]:
     if is_saved_dataset(path):
         saved = {normalize_split_name(k): p for k, p in list_saved_splits(path).items()}
         return {split: saved[split] for split in SPLITS if split in saved} or saved
+    paths = _find_named_splits(path)
+    if "train" not in paths and (inner := _find_table_folder(path)) is not None:
+        paths = _find_named_splits(inner)
+    return paths if "train" in paths else {"train": path}
+
+
+def _find_named_splits(path: Path) -> dict[str, Path]:
+    """Return the files and sub-folders that are named after splits; of shards, the first one."""
     paths: dict[str, Path] = {}
     for split_path in sorted(path.iterdir()):
-        split = normalize_split_name(split_path.name.partition(".")[0])
+        name = unsharded_name(split_path.name) or ""
+        split = normalize_split_name(name.partition(".")[0])
         if split not in SPLITS:
             continue
         check_inside(split_path, path)
@@ -152,7 +179,28 @@ def find_split_paths(path: Path) -> dict[str, Path]:
             both = f"{truncate(paths[split].name)} and {truncate(split_path.name)}"
             raise UserError(f"{path}: both {both} are there: expected one {split} split")
         paths[split] = split_path
-    return paths if "train" in paths else {"train": path}
+    return paths
+
+
+def _find_table_folder(path: Path) -> Path | None:
+    """Return the sub-folder with tables of splits, where repositories of datasets keep them."""
+    folders = [
+        folder
+        for folder in sorted(path.iterdir())
+        if folder.is_dir()
+        and any(
+            (unsharded_name(file.name) or "").partition(".")[0] == "train"
+            and detect_format_by_name(file.name) in TABLE_FORMATS
+            for file in folder.iterdir()
+        )
+    ]
+    if len(folders) > 1:
+        names = truncate(", ".join(folder.name for folder in folders), 200)
+        raise UserError(f"{path}: several datasets: give the folder of one of {names}")
+    for folder in folders:
+        check_inside(folder, path)
+        return folder
+    return None
 
 
 def read_hub_splits(name: str) -> dict[str, Iterator[Record]]:

@@ -16,6 +16,7 @@ from workings.data.datasets import (
     find_split_paths,
     import_emoji,
     normalize_split_name,
+    read_hub_splits,
 )
 from workings.data.download import Mirror, ProgressCallback, locate_file
 from workings.data.progress import estimate_file_characters, report_items
@@ -32,9 +33,10 @@ from workings.data.sentence_pairs import (
     read_columns,
     read_parallel,
     read_parallel_prefix,
+    select_columns,
 )
 from workings.data.splits import check_split_fractions, hold_out_missing_splits, split_size
-from workings.data.tables import is_saved_dataset
+from workings.data.tables import HUGGING_FACE_PREFIX, is_saved_dataset
 from workings.errors import UserError, did_you_mean, safe_repr, truncate
 
 __all__ = [
@@ -98,7 +100,7 @@ def load_pairs(
             if split in spec.splits
         }
     else:
-        splits = _read_path(Path(data), source, target, progress)
+        splits = _read_data(name, source, target, progress)
 
     def hold_out(
         train: Sequence[SentencePair], fractions: Mapping[str, float]
@@ -159,7 +161,7 @@ def load_test_pairs(
             )
     if str(data) in list_parallel_datasets():  # hold out what a recipe with default settings would
         return load_pairs(data, source=source, target=target, allow_download=allow_download).test
-    splits = _read_path(Path(data), source, target)
+    splits = _read_data(str(data), source, target)
     if "test" not in splits:
         _check_is_not_training_folder(Path(data), source, target)
     return tuple(splits.get("test", splits["train"]))
@@ -174,6 +176,18 @@ def _check_options(
     for name, value in (("max_length", max_length), ("ratio", ratio)):
         if not value >= 1:
             raise UserError(f"{name} = {value}: expected at least 1")
+
+
+def _read_data(
+    name: str, source: str, target: str, progress: ProgressCallback | None = None
+) -> dict[str, list[SentencePair]]:
+    """Read the splits of a dataset of the Hugging Face hub, or of a path."""
+    if not name.startswith(HUGGING_FACE_PREFIX):
+        return _read_path(Path(name), source, target, progress)
+    return {
+        split: list(select_columns(records, source, target))
+        for split, records in read_hub_splits(name).items()
+    }
 
 
 def _read_path(

@@ -15,7 +15,8 @@ from itertools import chain, islice, starmap
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar, cast
 
-from workings.data.tables import is_saved_dataset, read_saved_dataset, read_table
+from workings.data.shards import list_shards
+from workings.data.tables import flatten_fields, is_saved_dataset, read_saved_dataset, read_table
 from workings.errors import UserError, did_you_mean, safe_repr, truncate
 from workings.io import check_inside, parse_json_object
 from workings.plain_text import find_surrogate
@@ -25,6 +26,7 @@ PathOrStream = str | Path | BinaryIO | io.BufferedIOBase
 
 LABEL_SEPARATOR = "\x1f"  # ASCII unit separator
 FILE_FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "text", "fasttext", "folder")
+TABLE_FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 MAX_LINE_BYTES = 64 * 2**20
 """Limit of a line, and of a text file in a folder. Lines are held in memory, files are not."""
 CHUNK_BYTES = 2**20
@@ -189,7 +191,8 @@ def read_records(
     r"""Read records with all their fields.
 
     `columns` names the columns of a CSV or TSV file without a header; with `numbered_columns` they
-    are named by their numbers, from "1".
+    are named by their numbers, from "1". A path of one shard, such as
+    `train-00000-of-00003.parquet`, stands for all of them.
 
     >>> import io
     >>> pairs = io.BytesIO("bread\tpain\nwine\tvin\n".encode())
@@ -207,23 +210,29 @@ def read_records(
             raise UserError(f"{path} is a file: expected a folder")
     if columns is not None and detected not in ("csv", "tsv"):
         raise UserError(f"columns are for csv and tsv files, not for {detected}")
-    if detected == "csv":
-        records = _read_csv(source, columns, numbered_columns)
-    elif detected == "tsv":
-        records = _read_tsv(source, columns, numbered_columns)
-    elif detected == "jsonl":
-        records = _read_jsonl(source)
-    elif detected == "text":
-        records = _read_plain_text(source)
-    elif detected == "fasttext":
-        records = _read_fasttext(source)
-    elif detected in ("parquet", "arrow"):
-        records = _read_table_file(source, detected)
-    elif _is_saved_dataset(source):
-        records = _read_saved_dataset(source)
-    else:
-        records = _read_class_folder(source)
-    return _require_records(records, source)
+    sources = list_shards(Path(source)) if isinstance(source, str | Path) else [source]
+    records = (_read_source(one, detected, columns, numbered_columns) for one in sources)
+    return _require_records(chain.from_iterable(records), source)
+
+
+def _read_source(
+    source: PathOrStream, file_format: str, columns: Sequence[str] | None, numbered_columns: bool
+) -> Iterator[Record]:
+    if file_format == "csv":
+        return _read_csv(source, columns, numbered_columns)
+    if file_format == "tsv":
+        return _read_tsv(source, columns, numbered_columns)
+    if file_format == "jsonl":
+        return _read_jsonl(source)
+    if file_format == "text":
+        return _read_plain_text(source)
+    if file_format == "fasttext":
+        return _read_fasttext(source)
+    if file_format in ("parquet", "arrow"):
+        return _read_table_file(source, file_format)
+    if _is_saved_dataset(source):
+        return _read_saved_dataset(source)
+    return _read_class_folder(source)
 
 
 def _require_records(records: Iterator[Record], source: PathOrStream) -> Iterator[Record]:
@@ -397,7 +406,9 @@ def _read_jsonl(source: PathOrStream) -> Iterator[Record]:
         if not line.strip():
             continue
         location = f"{name}, line {number}"
-        fields = parse_json_object(line, location)
+        if number == 1 and line.lstrip().startswith("["):
+            raise UserError(f"{location}: not JSON lines but a list: expected one object per line")
+        fields = flatten_fields(parse_json_object(line, location), {})
         if "\\u" in line:  # only an escape can be an unpaired surrogate
             for key, value in fields.items():
                 if isinstance(value, str) and (surrogate := find_surrogate(value)):
@@ -415,18 +426,21 @@ def _read_plain_text(source: PathOrStream) -> Iterator[Record]:
 
 
 def _read_fasttext(source: PathOrStream) -> Iterator[Record]:
-    """Read lines of fastText's format: `__label__NAME text`."""
+    """Read lines of fastText's format: `__label__NAME text`, with one label or several."""
     name = source_name(source)
     for number, line in read_lines(source):
         if not (line := line.strip()):
             continue
-        first, _, text = line.partition(" ")
-        location = f"{name}, line {number}"
-        if not first.startswith(FASTTEXT_LABEL) or first == FASTTEXT_LABEL:
+        labels = []
+        while line.startswith(FASTTEXT_LABEL):
+            label, *rest = line.split(maxsplit=1)
+            labels.append(label.removeprefix(FASTTEXT_LABEL))
+            line = rest[0] if rest else ""
+        if not labels or not all(labels):
+            location = f"{name}, line {number}"
             raise UserError(f"{location}: no label: expected {FASTTEXT_LABEL}NAME and a text")
-        if text.lstrip().startswith(FASTTEXT_LABEL):
-            raise UserError(f"{location}: several labels: expected one, and a text")
-        yield Record(location, {"text": text, "label": first.removeprefix(FASTTEXT_LABEL)})
+        fields = {"text": line, "label": labels if len(labels) > 1 else labels[0]}
+        yield Record(f"{name}, line {number}", fields)
 
 
 def _read_table_file(source: PathOrStream, file_format: str) -> Iterator[Record]:

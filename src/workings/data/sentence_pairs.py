@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from workings.data.datasets import SPLITS, find_split_paths, normalize_split_name
 from workings.data.readers import (
+    Record,
     detect_format_by_name,
     get_text,
     read_lines,
@@ -63,7 +64,15 @@ def read_columns(path: Path, source: str, target: str) -> Iterator[SentencePair]
     has_header = file_format in ("csv", "tsv")
     is_numbered = has_header and _is_number(source) and _is_number(target)
     hint = _NO_HEADER_HINT if has_header and not is_numbered else ""
-    for record in read_records(path, format=file_format, numbered_columns=is_numbered):
+    records = read_records(path, format=file_format, numbered_columns=is_numbered)
+    return select_columns(records, source, target, hint)
+
+
+def select_columns(
+    records: Iterable[Record], source: str, target: str, hint: str = ""
+) -> Iterator[SentencePair]:
+    """Select both sides of each record; the hint ends the error about a missing column."""
+    for record in records:
         texts = (get_text(record, column, hint) for column in (source, target))
         yield SentencePair(*map(_to_single_line, texts))
 

@@ -34,7 +34,7 @@ def read_table(path: Path, file_format: str) -> Iterator[tuple[int, Fields]]:
                 names = _class_names(batch.schema)
             for fields in batch.to_pylist():
                 number += 1
-                yield number, _flatten(fields, names)
+                yield number, flatten_fields(fields, names)
 
 
 def is_saved_dataset(folder: Path) -> bool:
@@ -84,7 +84,7 @@ def read_hub_split(split: Any) -> Iterator[Fields]:
     """Yield the rows of a split that Hugging Face's datasets loaded."""
     names = _class_names(split.data.schema)
     for fields in split:
-        yield _flatten(fields, names)
+        yield flatten_fields(fields, names)
 
 
 def _read_parquet(path: Path) -> Iterator["pa.RecordBatch"]:
@@ -139,8 +139,12 @@ def _class_names(schema: "pa.Schema") -> dict[str, list[str]]:
         return {}
 
 
-def _flatten(fields: Fields, class_names: Mapping[str, list[str]]) -> Fields:
-    """Return fields with the names of classes; those of a struct are `translation.en`, …"""
+def flatten_fields(fields: Fields, class_names: Mapping[str, list[str]]) -> Fields:
+    """Return fields with the names of classes; those of a struct are `translation.en`, …
+
+    >>> flatten_fields({"translation": {"en": "wine", "fr": "vin"}}, {})
+    {'translation.en': 'wine', 'translation.fr': 'vin'}
+    """
     flat: Fields = {}
     for name, value in fields.items():
         if isinstance(value, dict):

@@ -175,12 +175,21 @@ def _train_task(
 
 
 def _store_rows(task: str, data: Any, folder: Path) -> Path:
-    """Write a data frame, a mapping of columns, rows or pairs into the run, as JSON lines."""
+    """Write a data frame, a mapping of columns, rows or pairs into the run, as JSON lines.
+
+    Datasets of Hugging Face, with splits or without, are written in their own format.
+    """
+    if hasattr(data, "save_to_disk"):
+        make_folder(folder / ".data")
+        data.save_to_disk(folder / ".data" / "dataset")
+        return folder / ".data" / "dataset"
+    if hasattr(data, "to_pylist"):  # a table of pyarrow
+        data = data.to_pylist()
     if isinstance(data, Mapping) or hasattr(data, "columns"):
-        names = [str(name) for name in data]
+        names = list(data if isinstance(data, Mapping) else data.columns)
         rows: Iterable[Any] = (
-            dict(zip(names, row, strict=True))
-            for row in zip(*(data[name] for name in data), strict=True)
+            dict(zip(map(str, names), row, strict=True))
+            for row in zip(*(data[name] for name in names), strict=True)
         )
     else:
         columns = COLUMNS.get(task, ("text",))
@@ -203,8 +212,13 @@ def _name_columns(row: Any, columns: Sequence[str]) -> dict[str, Any]:
 
 def _to_json_value(value: Any) -> Any:
     """Return a value that JSON has; missing ones are null, and dates and other objects text."""
-    if hasattr(value, "item"):  # a number of numpy
-        value = value.item()
+    if hasattr(value, "tolist"):  # a number or an array of numpy
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): _to_json_value(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [_to_json_value(item) for item in value]
+        return sorted(items, key=str) if isinstance(value, set | frozenset) else items
     if is_missing(value):
         return None
     return value if isinstance(value, str | int | float | bool) else str(value)

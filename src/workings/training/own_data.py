@@ -121,7 +121,12 @@ class Plan:
         self, choices: Sequence[Choice], recipes: Sequence[Recipe], data: LabeledData
     ) -> int:
         """Return the index of the classifier with the highest accuracy on held-out rows."""
-        rest, held = hold_out(_sample_examples(data.splits.train), VALIDATION_FRACTION, seed=1)
+        rest, held = hold_out(
+            _sample_examples(data.splits.train),
+            VALIDATION_FRACTION,
+            seed=1,
+            by_label=not data.section.get("multi_label"),
+        )
         splits = Splits(data.splits.name, tuple(rest), tuple(held), ())
         results: list[Validation] = []
         for recipe in recipes:
