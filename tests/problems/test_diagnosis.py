@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy_problems import KINDS, PLANTERS, Style, make_problem, solve
-from planted_worlds import WORLDS
 
+from examples.catalog import FORWARD_EXAMPLES
+from examples.numpy_problems import KINDS, PLANTERS, Style, make_problem, solve
 from workings import Problem
 from workings.problems.mistakes import list_mistakes
 
 ROOT = Path(__file__).parents[2]
-PLANTED = {name for _, name in PLANTERS} | {name for _, names in WORLDS.values() for name in names}
+PLANTED = {name for _, name in PLANTERS} | {
+    name for _, names in FORWARD_EXAMPLES.values() for name in names
+}
 Matrix = np.ndarray
 Env = dict[str, Matrix]
 StepFunction = Callable[[Env], Matrix]
@@ -263,7 +265,9 @@ def test_catalog_equals_the_mistakes_in_code() -> None:
     problems = [sheet.make_problem({}) for sheet in (PLAIN, WIDE, CROSS, HEADS)]
     rng = np.random.default_rng(1)
     problems += [make_problem(make_example(rng), {}) for make_example in KINDS.values()]
-    problems += [make_problem(make(rng), {}) for make, _ in WORLDS.values() for _ in range(8)]
+    problems += [
+        make_problem(make(rng), {}) for make, _ in FORWARD_EXAMPLES.values() for _ in range(8)
+    ]
     known = {
         mistake.name for p in problems for mistake in list_mistakes(p, [s.key for s in p.steps])
     }

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from gradient_problems import DRAWS
-from numpy_problems import KINDS, make_problem
 
+from examples.numpy_problems import KINDS, make_problem
 from workings import Problem
 
 SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from numpy_problems import (
+
+from examples.numpy_problems import (
     KINDS,
     PLANTERS,
     Example,
@@ -18,7 +19,6 @@ from numpy_problems import (
     solve,
     truncate_claims,
 )
-
 from workings.problems.check import WrongCell
 
 MIN_NAMED = 0.985  # of all sheets

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from numpy_problems import KINDS, make_problem
 
+from examples.numpy_problems import KINDS, make_problem
 from workings.problems.mistakes import list_mistakes
 from workings.problems.points import PointMatrix
 

@@ -168,8 +168,9 @@ class WindowCount(UnaryOp):
             yield "rounded-up", up, gettext("rounded up: the last window does not fit")
         yield "off-by-one", replace(self, plus=0), gettext("did not add 1")
         yield "off-by-one", replace(self, plus=2), gettext("counted one window too many")
-        without = replace(self, kernel=0, plus=0)
-        yield "kernel-not-subtracted", without, gettext("left out the kernel")
+        for plus in (0, 1):
+            without = replace(self, kernel=0, plus=plus)
+            yield "kernel-not-subtracted", without, gettext("left out the kernel")
 
 
 @dataclass(frozen=True)

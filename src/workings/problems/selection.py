@@ -255,7 +255,9 @@ class Argmax(UnaryOp):
     smallest: bool = False  # by mistake
 
     def compute(self, env: Env) -> IntervalMatrix:
-        row = -env[self.x] if self.smallest else env[self.x]
+        row = env[self.x]
+        if self.smallest:  # of the tokens that were kept
+            row = (-row).where(row.mid != 0, -np.inf)
         places = find_possible_best(row.mid[0], row.lo[0], row.hi[0])
         mid, lo, hi = (np.array([[place + 1.0]]) for place in places)
         return IntervalMatrix(mid, lo, hi, np.array([[bool(row.tainted.any())]]))

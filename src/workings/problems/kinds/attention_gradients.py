@@ -201,6 +201,11 @@ def _build_output_gradient_steps(sizes: Sizes) -> list[Step]:
                     Linear((("maskedᵀ", "dmixed"),)),
                     gettext("multiplied by the scores, not by the weights"),
                 ),
+                (
+                    "scores-for-weights",
+                    Linear((("scaledᵀ", "dmixed"),)),
+                    gettext("multiplied by the scores, not by the weights"),
+                ),
             ),
         ),
         Step(

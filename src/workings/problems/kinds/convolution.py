@@ -168,11 +168,10 @@ class Convolution(UnaryOp):
 
     def _list_filter_mistakes(self) -> Iterator[MistakeOption]:
         order = tuple(range(self.filters))
-        rotated = replace(self, filter_order=(*order[1:], order[0]))
-        yield "wrong-filter", rotated, gettext("used the filters in another order")
-        if self.filters > 2:
-            backward = replace(self, filter_order=order[::-1])
-            yield "wrong-filter", backward, gettext("used the filters in another order")
+        turned = ((*order[1:], order[0]), (order[-1], *order[:-1]), order[::-1])
+        for other in dict.fromkeys(turned):  # two filters have one other order
+            wrong = replace(self, filter_order=other)
+            yield "wrong-filter", wrong, gettext("used the filters in another order")
         first = replace(self, filter_order=(0,) * self.filters)
         yield "wrong-filter", first, gettext("used the first filter for all outputs")
 

@@ -3,6 +3,8 @@
 `sum` has the four pre-activations side by side, in the order input, forget, cell, output.
 """
 
+from itertools import permutations
+
 import numpy as np
 
 from workings.languages import gettext
@@ -203,7 +205,6 @@ def _build_slope_step(gate: str) -> Step:
 def _build_weight_gradient_steps(sizes: Sizes) -> list[Step]:
     """Return the gradients of weights and inputs, from all four pre-activations."""
     parts = tuple(f"dsum_{gate}" for gate in LSTM_GATES)
-    order = (parts[1], parts[0], *parts[2:])
     unsloped = Concatenation(tuple(f"d{gate}" for gate in LSTM_GATES))
     steps = [
         Step(
@@ -211,10 +212,14 @@ def _build_weight_gradient_steps(sizes: Sizes) -> list[Step]:
             Concatenation(parts),
             row_axis="",
             mistakes=(
-                (
-                    "gates-in-wrong-order",
-                    Concatenation(order),
-                    gettext("took the forget gate first"),
+                *(
+                    (
+                        "gates-in-wrong-order",
+                        Concatenation(tuple(f"dsum_{gate}" for gate in order)),
+                        gettext("put the gates in the order {order}", order=", ".join(order)),
+                    )
+                    for order in permutations(LSTM_GATES)
+                    if order != tuple(LSTM_GATES)
                 ),
                 ("slope-forgotten", unsloped, gettext("left out the slopes of the activations")),
             ),

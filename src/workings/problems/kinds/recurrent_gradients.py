@@ -129,6 +129,9 @@ def _build_state_gradient_step(sizes: Sizes, t: int) -> Step:
         mistakes.append(
             ("own-loss-forgotten", product, gettext("left out the gradient of its own loss"))
         )
+        parts = ((1.0, make_factors(direct)), (1.0, make_factors(upstream)))
+        added = ElementwiseSum(parts)
+        mistakes.append(("weight-forgotten", added, gettext("did not multiply by W_hhᵀ")))
     return Step("dh", right, part_index=t, row_axis="", mistakes=tuple(mistakes))
 
 
@@ -317,6 +320,11 @@ def _list_jacobian_mistakes(right: StateJacobian) -> tuple[MistakeOption, ...]:
             )
             for other, name in ACTIVATION_NAMES.items()
             if other != right.function
+        ),
+        (
+            "slope-at-wrong-value",
+            replace(right, state=right.state.replace("h.", "sum.")),
+            gettext("computed the slope from the sum, before the activation"),
         ),
     )
 

@@ -5,7 +5,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy_problems import Env, Example, Matrix, Plant, Planter, Rng, draw, sigmoid, softmax, state
+
+from examples.numpy_problems import (
+    Env,
+    Example,
+    Matrix,
+    Plant,
+    Planter,
+    Rng,
+    draw,
+    sigmoid,
+    softmax,
+    state,
+)
 
 Function = Callable[[Matrix], Matrix]
 

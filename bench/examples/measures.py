@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy_problems import Example, Plant, Planter, Rng, Style, Texts, make_problem, solve
+
+from examples.numpy_problems import Example, Plant, Planter, Rng, Style, Texts, make_problem, solve
 
 MIN_UNITS = 4  # of the last digit, by which a planted number differs at least
 
@@ -73,15 +74,14 @@ def find_misplaced_slips(make: Callable[[Rng], Example], rng: Rng, count: int) -
         key = example.claimable[rng.integers(len(example.claimable))]
         cell: tuple[int, int] | None = None
 
-        def spoil(step: str, texts: Texts, key: str = key) -> Texts:
+        def spoil(step: str, texts: Texts, key: str = key, example: Example = example) -> Texts:
             nonlocal cell
             if step != key or cell is not None:
                 return texts
             numbers = np.argwhere(np.isfinite(np.array(texts, dtype=float)))
             cell = tuple(numbers[rng.integers(len(numbers))].tolist())
-            moved = float(texts[cell[0]][cell[1]]) + rng.choice([-1, 1]) * rng.uniform(0.05, 0.5)
             rows = [list(row) for row in texts]
-            rows[cell[0]][cell[1]] = f"{moved:.3f}"
+            rows[cell[0]][cell[1]] = slip(rng, example, step, float(texts[cell[0]][cell[1]]))
             return rows
 
         texts = solve(example, Style(3, carries_rounded=True), spoil=spoil)
@@ -91,6 +91,17 @@ def find_misplaced_slips(make: Callable[[Rng], Example], rng: Rng, count: int) -
         if first is None or (first.key, first.cell) != (key, cell):
             misplaced.append(f"{key} {cell}: {first}")
     return misplaced
+
+
+def slip(rng: Rng, example: Example, step: str, number: float) -> str:
+    """Return another number than this one, as written."""
+    if step in example.labels:
+        others = [k for k in range(1, example.labels[step] + 1) if k != number]
+        return str(rng.choice(others))
+    sign = rng.choice([-1, 1])
+    if step in example.whole:
+        return f"{number + sign * rng.integers(1, 10):.0f}"
+    return f"{number + sign * rng.uniform(0.05, 0.5):.3f}"
 
 
 def plant(rng: Rng, example: Example, plants: list[Plant], name: str) -> tuple[bool, str] | None:
@@ -107,7 +118,9 @@ def plant(rng: Rng, example: Example, plants: list[Plant], name: str) -> tuple[b
         return None
     a, b = (np.array(texts[key], dtype=float) for texts in (wrong, right))
     distance = np.abs(np.clip(a, -1e9, 1e9) - np.clip(b, -1e9, 1e9))  # −∞ − −∞ is no number
-    if np.isnan(a).any() or distance.max() * 10**style.decimals <= MIN_UNITS:
+    units = MIN_UNITS if key not in example.whole else 0
+    decimals = 0 if key in example.whole else style.decimals
+    if np.isnan(a).any() or distance.max() * 10**decimals <= units:
         return None
     keys = list(wrong)
     texts = {k: wrong[k] for k in keys[: keys.index(key) + 1]}
@@ -127,7 +140,8 @@ def find_unnamed_mistakes(
     for name, planter in planters.items():
         for _ in range(20 * count):
             example = make(rng)
-            result = plant(rng, example, list(planter(example)), name)
+            plants = list(planter(example))
+            result = plant(rng, example, plants, name) if plants else None
             if result is not None:
                 planted[name] += 1
                 unnamed += [] if result[0] else [result[1]]

@@ -20,7 +20,11 @@ Texts = list[list[str]]
 
 @dataclass
 class Example:
-    """A problem: its givens, settings and steps in order; `inner` steps cannot be claimed."""
+    """A problem: its givens, settings and steps in order.
+
+    `inner` steps cannot be claimed, `whole` ones are written as whole numbers. The cells of a step
+    in `labels` are classes or tokens, from 1 to the number there.
+    """
 
     kind: str
     given: Env
@@ -28,6 +32,9 @@ class Example:
     steps: dict[str, StepFunction] = field(default_factory=dict)
     inner: set[str] = field(default_factory=set)
     constants: Env = field(default_factory=dict)
+    whole: set[str] = field(default_factory=set)
+    labels: dict[str, int] = field(default_factory=dict)
+    texts: tuple[Any, ...] = ()  # the words of a problem on texts
 
     @property
     def claimable(self) -> list[str]:
@@ -48,6 +55,10 @@ class Style:
         return text.removeprefix("-") if float(text) == 0 else text
 
 
+def write_whole(value: float) -> str:
+    return f"{value:.0f}" if np.isclose(value, round(value)) else f"{value:.3f}"
+
+
 def solve(
     example: Example,
     style: Style,
@@ -62,7 +73,8 @@ def solve(
             env[key] = (wrong or {}).get(key, function)(env)
         if key in example.inner or (claimed is not None and key not in claimed):
             continue
-        correct = [[style.write(v) for v in row] for row in env[key]]
+        write = write_whole if key in example.whole else style.write
+        correct = [[write(v) for v in row] for row in env[key]]
         texts[key] = correct if spoil is None else spoil(key, correct)
         values = np.array([[float(text) for text in row] for row in texts[key]])
         is_changed = np.array(texts[key]) != np.array(correct)

@@ -5,7 +5,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy_problems import Env, Example, Matrix, Plant, Planter, Rng, draw, sigmoid, softmax
+
+from examples.numpy_problems import (
+    Env,
+    Example,
+    Matrix,
+    Plant,
+    Planter,
+    Rng,
+    draw,
+    sigmoid,
+    softmax,
+)
 
 
 def shift(x: Matrix) -> Matrix:
