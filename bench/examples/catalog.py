@@ -47,6 +47,7 @@ from examples.gradient_examples import (
     MOMENTUM_MISTAKES,
     RNN_GRADIENT_MISTAKES,
     RNN_JACOBIAN_MISTAKES,
+    RNN_LOSS_GRADIENT_MISTAKES,
     SOFTMAX_JACOBIAN_MISTAKES,
     make_adam,
     make_attention_gradient,
@@ -58,6 +59,7 @@ from examples.gradient_examples import (
     make_momentum,
     make_rnn_gradient,
     make_rnn_jacobian,
+    make_rnn_loss_gradient,
     make_softmax_jacobian,
 )
 from examples.layer_examples import (
@@ -111,6 +113,7 @@ OTHER_EXAMPLES: dict[str, ExampleKind] = {
     "layer_norm_gradient": (make_layer_norm_gradient, LAYER_NORM_GRADIENT_MISTAKES),
     "attention_gradient": (make_attention_gradient, ATTENTION_GRADIENT_MISTAKES),
     "rnn_gradient": (make_rnn_gradient, RNN_GRADIENT_MISTAKES),
+    "rnn_gradient of a loss": (make_rnn_loss_gradient, RNN_LOSS_GRADIENT_MISTAKES),
     "rnn_jacobian": (make_rnn_jacobian, RNN_JACOBIAN_MISTAKES),
     "lstm_gradient": (make_lstm_gradient, LSTM_GRADIENT_MISTAKES),
     "adam": (make_adam, ADAM_MISTAKES),

@@ -433,6 +433,67 @@ RNN_GRADIENT_MISTAKES: dict[str, Planter] = {
 }
 
 
+def make_rnn_loss_gradient(rng: Rng) -> Example:
+    """Return back-propagation from the mean cross-entropy of the outputs at three times."""
+    classes = rng.integers(0, 2, TIMES)
+    given = draw_rnn(rng) | {"W_hy": draw(rng, 2, 2), "b_y": draw(rng, 1, 2)}
+    given["targets"] = classes[None] + 1.0
+    settings = {"activation": "tanh", "outputs": "all", "reduction": "mean"}
+    example = Example("rnn_gradient", given, settings)
+    example.constants["one_hot"] = np.eye(2)[classes]
+    add_states(example, "tanh")
+    steps = example.steps
+    for t in range(1, TIMES + 1):
+        steps[f"y.{t}"] = lambda e, t=t: e[f"h.{t}"] @ e["W_hy"] + e["b_y"]
+        steps[f"probabilities.{t}"] = lambda e, t=t: softmax(e[f"y.{t}"])
+        steps[f"loss.{t}"] = lambda e, t=t: -np.log(rows(target(e, t) * e[f"probabilities.{t}"]))
+    steps["loss"] = lambda e: over_time(lambda t: e[f"loss.{t}"]) / TIMES
+    for t in range(TIMES, 0, -1):
+        steps[f"dy.{t}"] = lambda e, t=t: (e[f"probabilities.{t}"] - target(e, t)) / TIMES
+    steps["dW_hy"] = lambda e: over_time(lambda t: e[f"h.{t}"].T @ e[f"dy.{t}"])
+    steps["db_y"] = lambda e: over_time(lambda t: e[f"dy.{t}"])
+    for t in range(TIMES, 0, -1):
+        steps[f"dH.{t}"] = lambda e, t=t: e[f"dy.{t}"] @ e["W_hy"].T
+    for t in range(TIMES, 0, -1):
+        dh, next_sum = f"dH.{t}", f"dsum.{t + 1}"
+        if t < TIMES:
+            dh = f"dh.{t}"
+            steps[dh] = lambda e, t=t, n=next_sum: e[f"dH.{t}"] + e[n] @ e["W_hh"].T
+        steps[f"dsum.{t}"] = lambda e, t=t, dh=dh: e[dh] * (1 - e[f"h.{t}"] ** 2)
+    steps["dW_hh"] = lambda e: over_time(lambda t: before(e, t).T @ e[f"dsum.{t}"])
+    return example
+
+
+def target(e: Env, t: int) -> Matrix:
+    return e["one_hot"][[t - 1]]
+
+
+def at_each_time(step: str, function: Callable[[Env, int], Matrix]) -> list[Plant]:
+    return [{f"{step}.{t}": lambda e, t=t: function(e, t)} for t in range(1, TIMES + 1)]
+
+
+RNN_LOSS_GRADIENT_MISTAKES: dict[str, Planter] = {
+    "p-minus-y-reversed": plants(
+        *at_each_time("dy", lambda e, t: (target(e, t) - e[f"probabilities.{t}"]) / TIMES)
+    ),
+    "target-not-subtracted": plants(
+        *at_each_time("dy", lambda e, t: e[f"probabilities.{t}"] / TIMES)
+    ),
+    "one-over-n-forgotten": plants(
+        *at_each_time("dy", lambda e, t: e[f"probabilities.{t}"] - target(e, t)),
+        {"loss": lambda e: over_time(lambda t: e[f"loss.{t}"])},
+    ),
+    "only-last-loss": plants({"loss": lambda e: e[f"loss.{TIMES}"]}),
+    "not-accumulated-over-time": plants(
+        {"dW_hy": lambda e: e[f"h.{TIMES}"].T @ e[f"dy.{TIMES}"]},
+        {"db_y": lambda e: e[f"dy.{TIMES}"]},
+    ),
+    "jacobian-transposed": plants(*at_each_time("dH", lambda e, t: e[f"dy.{t}"] @ e["W_hy"])),
+    "own-loss-forgotten": plants({"dh.1": lambda e: e["dsum.2"] @ e["W_hh"].T}),
+    "slope-forgotten": plants({"dsum.1": lambda e: e["dh.1"]}),
+}
+
+
 def make_rnn_jacobian(rng: Rng) -> Example:
     """Return the Jacobians of three states, their products and norms."""
     activation = str(rng.choice(["tanh", "sigmoid"]))

@@ -183,6 +183,27 @@ def draw_rnn_gradient(rng: Rng) -> GradientProblem:
     return GradientProblem(fields, compute_loss)
 
 
+def draw_rnn_loss_gradient(rng: Rng) -> GradientProblem:
+    """Draw a recurrent network with outputs at every time, or at the last, and their loss."""
+    fields = draw_rnn(rng, "rnn_gradient")
+    times, h, o = len(fields["X"]), len(fields["W_hh"]), int(rng.integers(2, 4))
+    outputs, reduction = str(rng.choice(["all", "last"])), str(rng.choice(["mean", "sum"]))
+    classes = rng.integers(0, o, times if outputs == "all" else 1)
+    fields |= {"W_hy": draw_matrix(rng, h, o, 0.9), "targets": (classes + 1).tolist()}
+    fields |= {"outputs": outputs, "reduction": reduction}
+    if rng.random() < 0.7:
+        fields["b_y"] = draw_matrix(rng, 1, o)
+
+    def compute_loss(given: Tensors) -> tuple[Tensor, Tensors]:
+        steps = run_rnn(given, fields["activation"])
+        states = torch.cat([steps[f"h.{t}"] for t in range(1, times + 1)])[-len(classes) :]
+        logits = states @ given["W_hy"] + given.get("b_y", torch.zeros(()))
+        loss = F.cross_entropy(logits, torch.tensor(classes), reduction=reduction)
+        return loss, steps | {f"y.{times}": logits[-1:]}
+
+    return GradientProblem(fields, compute_loss)
+
+
 def draw_rnn_jacobian(rng: Rng) -> GradientProblem:
     fields = draw_rnn(rng, "rnn_jacobian")
 
@@ -291,6 +312,7 @@ DRAWS: dict[str, Callable[[Rng], GradientProblem]] = {
     "layer_norm_gradient": draw_layer_norm_gradient,
     "attention_gradient": draw_attention_gradient,
     "rnn_gradient": draw_rnn_gradient,
+    "rnn_gradient of a loss": draw_rnn_loss_gradient,
     "rnn_jacobian": draw_rnn_jacobian,
     "lstm_gradient": draw_lstm_gradient,
     "optimizer_step": draw_optimizer_step,

@@ -115,6 +115,17 @@ def format_decimal(value: Real, decimals: int) -> str:
     return "0" if text == "-0" else text
 
 
+def format_given_name(n: "Notation", key: str) -> str:
+    """Format the name of a given, with its part: forward W_xh for `forward.W_xh`.
+
+    >>> format_given_name(TextNotation(), "self_attention.W_Q")
+    'self-attention W_Q'
+    """
+    part, _, name = key.rpartition(".")
+    symbol = n.symbol(name)
+    return n.row(n.word(f"{part.replace('_', '-')} "), symbol) if part else symbol
+
+
 def split_symbol(name: str) -> tuple[str, str]:
     """Split a name into the symbol and its subscript.
 

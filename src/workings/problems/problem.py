@@ -18,6 +18,7 @@ from workings.errors import UserError, did_you_mean
 from workings.problems.intervals import Bools, Floats, IntervalMatrix
 from workings.problems.kinds import KINDS, Kind, Setting, Step
 from workings.problems.kinds.base import Sizes
+from workings.problems.letters import find_given
 from workings.problems.numbers import Number
 from workings.problems.ops import Masking
 from workings.problems.problem_file import (
@@ -84,8 +85,12 @@ class Problem:
     def __init__(self, **fields: Any) -> None:
         kind = fields.get("kind", "attention")
         known = KINDS.get(kind if isinstance(kind, str) else "")
-        table, matrices = dict(fields), known.matrices if known is not None else {}
-        given = {name: table.pop(name) for name in fields if name in matrices}
+        table = dict(fields)
+        given = {
+            name: table.pop(name)
+            for name in fields
+            if known and find_given(name, known) is not None
+        }
         if given and isinstance(table.get("given", {}), Mapping):
             table["given"] = {**table.get("given", {}), **given}
         self._read(table)
@@ -132,8 +137,8 @@ class Problem:
     ) -> tuple[ProblemReader, dict[tuple[str, int], Any]]:
         """Read all but the claims, which are returned by step and reprint; compute nothing."""
         reader = ProblemReader(table)
-        self.table = table
         self.kind = reader.read_kind()
+        self.table = reader.table
         self.undeclared = reader.find_undeclared(self.kind)
         self.title = reader.read_text("title", default="")
         vectors = reader.read_choice("vectors", ("rows", "columns"), default="rows")

@@ -16,6 +16,7 @@ from workings.problems.intervals import Bools, IntervalMatrix
 from workings.problems.kinds import KINDS, Kind, Setting
 from workings.problems.kinds.base import Sizes
 from workings.problems.labels import read_label, split_label_text
+from workings.problems.letters import rename_letters
 from workings.problems.numbers import MAX_SIDE, Number, read_number, transpose_rows
 from workings.problems.ops import ACTIVATIONS
 from workings.problems.options import parse_choice, parse_count
@@ -75,12 +76,12 @@ class ProblemReader:
     """Reads the values of a problem's table and rejects unknown keys."""
 
     def __init__(self, table: Mapping[str, Any]) -> None:
-        self._table = table
+        self.table = table
         self._given = self._get_subtable("given")
         self._claim = self._get_subtable("claim")
 
     def _get_subtable(self, name: str) -> Mapping[str, Any]:
-        value = self._table.get(name, {})
+        value = self.table.get(name, {})
         if not isinstance(value, Mapping):
             raise UserError(f"{name} must be a table: [{name}]")
         return value
@@ -88,23 +89,26 @@ class ProblemReader:
     def read_kind(self) -> Kind:
         """Read the kind of problem."""
         kind = KINDS[self.read_choice("kind", tuple(KINDS), default="attention")]
-        self._given = _flatten_given(self._given, kind)
+        self.table = rename_letters(self.table, kind)
+        given = _flatten_given(self._get_subtable("given"), kind)
+        self._given = kind.rewrite_givens(given, self.table)
+        self._claim = self._get_subtable("claim")
         return kind
 
     def read_text(self, key: str, default: str) -> str:
         """Read a string."""
-        value = self._table.get(key, default)
+        value = self.table.get(key, default)
         if not isinstance(value, str):
             raise UserError(f"{key} must be a string, not {safe_repr(value, 30)}")
         return value
 
     def read_choice(self, key: str, choices: tuple[str, ...], default: str) -> str:
         """Read a string that must be one of the choices."""
-        return parse_choice(key, self._table.get(key, default), choices)
+        return parse_choice(key, self.table.get(key, default), choices)
 
     def read_tokens(self, key: str, count: int | None) -> list[str] | None:
         """Read the names of the tokens; there must be `count` of them."""
-        value = self._table.get(key)
+        value = self.table.get(key)
         if value is None:
             return None
         if not isinstance(value, list) or not all(isinstance(t, str) for t in value):
@@ -191,7 +195,7 @@ class ProblemReader:
         self, given: Mapping[str, IntervalMatrix], column_vectors: bool
     ) -> dict[str, IntervalMatrix]:
         """Return the givens that are printed rounded: each number may be a unit off."""
-        names = self._table.get("rounded", [])
+        names = self.table.get("rounded", [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise UserError('rounded must be a list of givens: ["Q"]')
         matrices = {}
@@ -257,7 +261,7 @@ class ProblemReader:
         """Return the path and value of a setting, in [given] or at the top level."""
         if key in self._given:
             return f"given.{key}", self._given[key]
-        return key, self._table.get(key)
+        return key, self.table.get(key)
 
     def _read_mask(
         self, where: str, value: Any, column_vectors: bool, shape: tuple[int, int]
@@ -362,7 +366,7 @@ class ProblemReader:
         """Reject unknown keys; called first, since a misspelled key looks like a missing one."""
         settings = kind.setting_names
         top, given = (*_TOP_LEVEL_KEYS, *settings), (*kind.matrices, *settings)
-        for key in self._table:
+        for key in self.table:
             if key in kind.matrices:
                 raise UserError(f"{key} belongs in the table [given]")
             if key not in top:

@@ -212,10 +212,12 @@ def make_given_panels(
     problem: Problem, names: Collection[str] | None = None, decimals: int = GIVEN_DECIMALS
 ) -> list[Panel]:
     """Return the givens to display; `names` restricts them, by default all are."""
+    read = {key for step in problem.steps for key in step.op.sources()}
     matrices = [
         make_panel(problem, name, None, matrix, *get_given_axes(problem, name), decimals)
         for name, matrix in problem.given.items()
         if name in problem.kind.matrices and (names is None or name in names)
+        if name in problem.sizes.given or name in read  # a state that nothing uses is not shown
     ]
     options = [
         _make_option_panel(name, problem.setting.options[name])

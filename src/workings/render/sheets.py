@@ -11,6 +11,7 @@ from workings.problems.notation import (
     LatexNotation,
     MathMLNotation,
     escape_latex,
+    format_given_name,
     typeset,
 )
 from workings.problems.sheets.answer_files import format_answer_files
@@ -295,7 +296,7 @@ def _html_matrix(
 ) -> str:
     n = MathMLNotation()
     rows, columns = panel.shape
-    formula = n.symbol(panel.name) if panel.formula is None else panel.formula(n)
+    formula = format_given_name(n, panel.name) if panel.formula is None else panel.formula(n)
     note = f" · {note}" if note else ""
     shape = (
         f'<span class="shape">{escape(block_part_prefix(panel))} {rows} × {columns}'
@@ -467,7 +468,7 @@ def _latex_matrix(
     """Return a matrix below its formula; cells without a number are empty boxes."""
     n = LatexNotation()
     rows, columns = panel.shape
-    formula = n.symbol(panel.name) if panel.formula is None else panel.formula(n)
+    formula = format_given_name(n, panel.name) if panel.formula is None else panel.formula(n)
     caption = rf"\textbf{{{escape_latex(panel.name)}}}" if hides_formula else f"${formula}$"
     note = f"; {note}" if note else ""
     header = " & ".join(

@@ -16,7 +16,7 @@ from workings.plain_text import (
     visible_width,
     wrap_to_columns,
 )
-from workings.problems.notation import TextNotation
+from workings.problems.notation import TextNotation, format_given_name
 from workings.problems.worked_problem import (
     MistakeSummary,
     Panel,
@@ -131,7 +131,9 @@ class _TextDocument:
         """Return the given matrices, as many side by side as fit."""
         boxes = []
         for panel in self.problem.givens:
-            title = self.panel_title(self.notation.symbol(to_one_line(panel.name)), panel)
+            title = self.panel_title(
+                format_given_name(self.notation, to_one_line(panel.name)), panel
+            )
             title = truncate_to_columns(title.replace("\u00a0", " "), self.width)
             boxes.append([title, *self.matrix_lines(panel, 0)])
         lines: list[str] = []

@@ -13,7 +13,7 @@ from workings.problems import Problem, Solution
 from workings.problems.derivation import InputFinder, list_shown_matrices
 from workings.problems.intervals import Floats
 from workings.problems.kinds import Step
-from workings.problems.notation import Notation, format_decimal, typeset
+from workings.problems.notation import Notation, format_decimal, format_given_name, typeset
 from workings.problems.solution import GIVEN_DECIMALS, format_cell_name
 from workings.problems.worked_problem import Panel, WorkedProblem
 from workings.render.colors import color_step
@@ -101,7 +101,9 @@ def build_matrix_view(
     visible = set(list_shown_matrices(problem)) if step else set()
 
     def symbol(n: Notation) -> str:
-        return n.symbol(key if step is None or step.part_index else step.name.rpartition(".")[2])
+        if step is None:
+            return format_given_name(n, key)
+        return n.symbol(key if step.part_index else step.name.rpartition(".")[2])
 
     return responses.MatrixView(
         key=key,

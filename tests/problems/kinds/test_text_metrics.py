@@ -84,6 +84,22 @@ def test_edit_distance_equals_brute_force(
 EDIT = {"kind": "edit_distance", "reference": "the cat lay on a mat", "hypothesis": "the cat sat"}
 
 
+@pytest.mark.parametrize(
+    ("texts", "unit", "distance"),
+    [
+        (("kitten", "sitting"), None, 3),
+        (("kitten", "sitting"), "words", 1),
+        (("the cat", "the cut"), None, 1),
+        (("the cat", "a cut"), "letters", 4),
+    ],
+)
+def test_edit_distance_of_words_or_letters(
+    texts: tuple[str, str], unit: str | None, distance: int
+) -> None:
+    given = {"reference": texts[0], "hypothesis": texts[1]} | ({"unit": unit} if unit else {})
+    assert Problem(kind="edit_distance", given=given).solve()["distance"] == distance
+
+
 def test_a_slip_in_the_table_is_placed_and_carried_on() -> None:
     table = solve("table", **EDIT).astype(int)
     table[3, 2] += 1  # right: 1

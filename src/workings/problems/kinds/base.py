@@ -74,6 +74,8 @@ class Kind:
     `relate_sizes` binds sizes that follow from others, such as the rows of W·[h, x].
     `per_head` are weights that may be given for each head: together they are the columns, or the
     rows, of one matrix.
+    `rewrite_givens(given, table)` returns the givens of a problem in the form of `matrices`, if
+    they may be written in other ways.
     """
 
     name: str
@@ -92,6 +94,9 @@ class Kind:
     find_missing: Callable[[Collection[str]], str | None] = lambda _: None
     relate_sizes: Callable[["Sizes"], None] = lambda _: None
     per_head: Mapping[str, str] = field(default_factory=dict)
+    rewrite_givens: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = (
+        lambda given, _: given
+    )
 
     @property
     def setting_names(self) -> tuple[str, ...]:

@@ -17,11 +17,17 @@ from workings.languages import gettext
 from workings.problems.intervals import Bools, Floats, IntervalMatrix
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.kinds.decoding import (
+    CONTEXTS,
     MODEL_MATRICES,
+    Context,
     check_distributions,
     check_model,
+    find_context,
     find_tokens,
     get_labels,
+    label_contexts,
+    read_contexts,
+    rewrite_model,
 )
 from workings.problems.notation import Notation
 from workings.problems.ops import Copy, Env, MistakeOption, Op, UnaryOp, format_symbol
@@ -49,6 +55,7 @@ class Extension(Op):
     model: str  # P or table
     stop: int | None
     in_logs: bool
+    contexts: tuple[Context, ...] = ()  # of the rows of the table; none: they are positions
     # The remaining fields describe mistakes.
     rule: str = "right"  # forgotten: only the new token; other: a sum for a product or the reverse
     base: str = "e"
@@ -66,8 +73,7 @@ class Extension(Op):
 
     def compute(self, env: Env) -> IntervalMatrix:
         if self.time == 1:
-            first = env["start"] if self.model == "P" else env["table"].slice_row(0)
-            return self._score(first)
+            return self._score(self._get_first(env))
         rows = self._select_rows(env)
         new, before = self._score(rows), env[self.totals]
         if self.rule == "forgotten":
@@ -87,15 +93,42 @@ class Extension(Op):
 
         return probabilities.apply_monotonic(take)
 
+    def _get_first(self, env: Env) -> IntervalMatrix:
+        """Return the probabilities of the first token."""
+        if self.model == "P":
+            return env["start"]
+        return env["table"].slice_row(self.contexts.index(()) if self.contexts else 0)
+
     def _select_rows(self, env: Env) -> IntervalMatrix:
         """Return the next token's probabilities after each hypothesis."""
         beams = env[self.beams]
         count = beams.shape[0]
+        if self.contexts:
+            table = env["table"]
+            rows = [find_context(self.contexts, row) for row in self._spell(beams.mid, table)]
+            mid = np.array(rows)
+            is_certain = (beams.lo == beams.hi).all(1)
+            lo, hi = np.where(is_certain, mid, 0), np.where(is_certain, mid, table.shape[0] - 1)
+            return self._gather(beams, table, (mid, lo, hi))
         if self.model == "table":
-            rows = env["table"].slice_row(self.time - 1)
-            return rows.rearrange(lambda a: np.repeat(a, count, axis=0))
+            row = env["table"].slice_row(self.time - 1)
+            return row.rearrange(lambda a: np.repeat(a, count, axis=0))
         table = env["P"].T if self.reversed_condition else env["P"]
         mid, lo, hi = (_to_tokens(end[:, -1], table.shape[0]) for end in _ends(beams))
+        return self._gather(beams, table, (mid, lo, hi))
+
+    def _spell(self, beams: Floats, table: IntervalMatrix) -> list[Context]:
+        """Return the tokens of each hypothesis, from 0."""
+        return [tuple(_to_tokens(row, table.shape[1]).tolist()) for row in beams]
+
+    def _gather(
+        self,
+        beams: IntervalMatrix,
+        table: IntervalMatrix,
+        rows: tuple[NDArray[np.int_], NDArray[np.int_], NDArray[np.int_]],
+    ) -> IntervalMatrix:
+        """Return a row of the table for each hypothesis: the likeliest, the first, the last."""
+        mid, lo, hi = rows
         spans = [slice(a, b + 1) for a, b in zip(lo, hi, strict=True)]
         tainted = beams.tainted.any(1, keepdims=True) | table.tainted[mid]
         return IntervalMatrix(
@@ -134,8 +167,7 @@ class Extension(Op):
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         if self.time == 1:
-            first = env["start"] if self.model == "P" else env["table"].slice_row(0)
-            new = n.number(float(first.mid[0, j]))
+            new = n.number(float(self._get_first(env).mid[0, j]))
             return n.apply("ln", new) if self.in_logs else new
         before = n.factor(float(env[self.totals].mid[i, 0]))
         if self.stop is not None and np.rint(env[self.beams].mid[i, -1]) == self.stop + 1:
@@ -429,10 +461,12 @@ def _build_search_steps(sizes: Sizes, setting: Setting) -> list[Step]:
     check_model(sizes)
     options, labels = setting.options, get_labels(setting, sizes["n"])
     model = "table" if "table" in sizes else "P"
-    times = options["length"] or (sizes["t"] if model == "table" else None)
+    contexts = read_contexts(sizes, setting, labels)
+    longest = max(map(len, contexts), default=0) + 1 if contexts else sizes.sizes.get("t")
+    times = options["length"] or longest
     if times is None:
         raise UserError("given.length is missing: how many tokens the search goes on")
-    if model == "table" and times > sizes["t"]:
+    if model == "table" and not contexts and times > sizes["t"]:
         raise UserError(f"length = {times}, but {sizes.reasons['t']}: one per token")
     in_logs, alpha = options["scores"] == "log", options["length_penalty"]
     if alpha and not in_logs:
@@ -442,7 +476,7 @@ def _build_search_steps(sizes: Sizes, setting: Setting) -> list[Step]:
         (stop,) = find_tokens("stop", (options["stop"],), labels)
     steps, count = [], 1
     for time in range(1, times + 1):
-        extension = Extension(time, model, stop, in_logs)
+        extension = Extension(time, model, stop, in_logs, contexts)
         count = min(options["beams"], count * sizes["n"])
         key = f"scores.{time}"
         steps += [
@@ -484,6 +518,9 @@ BEAM_SEARCH = Kind(
         "scores": make_choice("log", "probability"),
         "length_penalty": replace(make_number(0.0, 0.0, 10.0), is_given=True),
         "penalty": make_choice("gnmt", "power"),
+        "contexts": CONTEXTS,
     },
+    label_size=label_contexts,
+    rewrite_givens=rewrite_model,
     check_givens=lambda given: check_distributions(given, "P", "start", "table"),
 )

@@ -18,7 +18,8 @@ from workings.problems.kinds.gated import (
 from workings.problems.kinds.outputs import OUTPUT_MATRICES, OUTPUT_OPTIONS, build_output_steps
 from workings.problems.kinds.recurrence import make_initial_states
 from workings.problems.kinds.recurrent import RNN_ACTIVATION, RNN_MATRICES, build_rnn_steps
-from workings.problems.ops import Concatenation, MistakeOption
+from workings.problems.notation import Notation
+from workings.problems.ops import Concatenation, MistakeOption, format_symbol
 from workings.problems.options import Option
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ class JointState(Concatenation):
     """The states of both directions at one time, side by side."""
 
     other_time: str = ""  # the backward state as it is counted when read backwards
+
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
+        states = ((part.partition(".")[0], format_symbol(n, part)) for part in self.parts)
+        return n.apply("concat", *(n.row(n.word(f"{name} "), state) for name, state in states))
 
     def list_mistakes(self, problem: "Problem", step: Step) -> Iterator[MistakeOption]:  # noqa: ARG002
         forward, backward = self.parts

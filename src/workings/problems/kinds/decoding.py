@@ -1,10 +1,10 @@
 """Problems on sampling from a distribution and on the probability of a given sentence."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from workings.problems.ops import (
     UnaryOp,
     format_symbol,
 )
-from workings.problems.options import make_choice, make_count, make_number, make_words
+from workings.problems.options import Option, make_choice, make_count, make_number, make_words
 from workings.problems.selection import (
     Argmax,
     CumulativeSum,
@@ -349,6 +349,57 @@ def find_tokens(where: str, words: tuple[str, ...], labels: tuple[str, ...]) -> 
     return [int(number.value) - 1 for number in numbers if number is not None]
 
 
+Context: TypeAlias = tuple[int, ...]  # the tokens before, from 0
+
+
+def rewrite_model(given: dict[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model as matrices: a table by context as rows, a start token as its row of P."""
+    given = dict(given)
+    if isinstance(given.get("table"), Mapping):
+        contexts = given["table"]
+        given |= {"contexts": list(contexts), "table": list(contexts.values())}
+    start, transitions = given.get("start"), given.get("P")
+    is_token = isinstance(start, int) or (isinstance(start, str) and "[" not in start)
+    if not is_token or isinstance(start, bool) or not isinstance(transitions, list):
+        return given
+    labels = tuple(map(str, table.get("tokens") or range(1, len(transitions) + 1)))
+    (row,) = find_tokens("given.start", (str(start),), labels)
+    if row >= len(transitions):
+        raise UserError(f"given.start: P has no row {row + 1}")
+    is_column = table.get("vectors") == "columns"
+    given["start"] = [cells[row] for cells in transitions] if is_column else transitions[row]
+    return given
+
+
+def read_contexts(sizes: Sizes, setting: Setting, labels: tuple[str, ...]) -> tuple[Context, ...]:
+    """Return what stands before each row of the table; empty: each row is of a position."""
+    texts = setting.options["contexts"]
+    if texts is None:
+        return ()
+    if "table" not in sizes:
+        raise UserError("contexts names the rows of a table of probabilities: give table, not P")
+    if len(texts) != sizes["t"]:
+        raise UserError(f"contexts has {len(texts)} texts, but {sizes.reasons['t']}: one per row")
+    contexts = tuple(tuple(find_tokens("contexts", tuple(text.split()), labels)) for text in texts)
+    if len(set(contexts)) < len(contexts):
+        raise UserError("contexts: two rows of the table have the same context")
+    if () not in contexts:
+        raise UserError('contexts needs "": the row of the first token')
+    return contexts
+
+
+def find_context(contexts: Sequence[Context], tokens: Context) -> int:
+    """Return the row for these tokens, or for the longest ending of them that has a row."""
+    endings = (tokens[start:] for start in range(len(tokens) + 1))
+    return next(contexts.index(ending) for ending in endings if ending in contexts)
+
+
+def _parse_contexts(where: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
+        raise UserError(f'{where} must be a list of texts: ["", "the", "the cat"]')
+    return tuple(value)
+
+
 def check_model(sizes: Sizes) -> None:
     """Raise a UserError unless the givens are a table, or a Markov model with its start."""
     if "table" in sizes:
@@ -365,7 +416,14 @@ def _build_sentence_steps(sizes: Sizes, setting: Setting) -> list[Step]:
     labels, base = get_labels(setting, sizes["n"]), setting.options["base"]
     tokens = find_tokens("sentence", setting.options["sentence"], labels)
     words = tuple(labels[token] for token in tokens)
-    if "table" in sizes:
+    contexts = read_contexts(sizes, setting, labels)
+    cells: tuple[tuple[str, int, int], ...]
+    if contexts:
+        cells = tuple(
+            ("table", find_context(contexts, tuple(tokens[:k])), token)
+            for k, token in enumerate(tokens)
+        )
+    elif "table" in sizes:
         if len(tokens) > sizes["t"]:
             raise UserError(
                 f"sentence has {len(tokens)} words, but {sizes.reasons['t']}: one per word"
@@ -383,6 +441,14 @@ def _build_sentence_steps(sizes: Sizes, setting: Setting) -> list[Step]:
     ]
 
 
+def label_contexts(size: str, sizes: Sizes, setting: Setting) -> tuple[str, ...]:
+    """Return what stands before each row of a table: the names of its rows."""
+    contexts = setting.options["contexts"] or ()
+    is_table = size == "t" and sizes.sizes.get("t") == len(contexts)
+    return tuple(text or gettext("start") for text in contexts) if is_table else ()
+
+
+CONTEXTS = Option(None, _parse_contexts)
 MODEL_MATRICES = {"P": ("n", "n"), "start": ("1", "n"), "table": ("t", "n")}
 SAMPLING = Kind(
     name="sampling",
@@ -404,6 +470,8 @@ SENTENCE = Kind(
     required=(),
     settings=(),
     build=_build_sentence_steps,
-    options={"sentence": make_words(), "base": make_choice("e", "2", "10")},
+    options={"sentence": make_words(), "base": make_choice("e", "2", "10"), "contexts": CONTEXTS},
+    label_size=label_contexts,
+    rewrite_givens=rewrite_model,
     check_givens=lambda given: check_distributions(given, "P", "start", "table"),
 )

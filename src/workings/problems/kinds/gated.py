@@ -527,7 +527,7 @@ def _make_gate_matrices(gates: Collection[str], side_by_side: str) -> dict[str, 
     }
 
 
-def _make_gate_order(gates: Collection[str], *alternatives: str) -> Option:
+def make_gate_order(gates: Collection[str], *alternatives: str) -> Option:
     """Return the option of the order in which the gates are side by side."""
 
     def parse(where: str, value: Any) -> str:
@@ -552,7 +552,7 @@ def _make_gate_order(gates: Collection[str], *alternatives: str) -> Option:
     return Option(None, parse, alternatives=tuple(options))
 
 
-def _make_gate_labels(
+def make_gate_labels(
     gates: Collection[str], size_name: str
 ) -> Callable[[str, Sizes, Setting], tuple[str, ...]]:
     """Return a function that names the columns of gates that are side by side: i₁, i₂, f₁, …"""
@@ -567,14 +567,14 @@ def _make_gate_labels(
     return label
 
 
-_JOINT_INPUT = make_convention(
+JOINT_INPUT = make_convention(
     "h,x",
     "x,h",
     alternatives=(
         Alternative("x,h", gettext_noop("the weights multiply [x, h]"), ("input", *"ifgozrn")),
     ),
 )
-_GATE_OPTIONS = {"concat": _JOINT_INPUT, "preactivations": make_flag()}
+_GATE_OPTIONS = {"concat": JOINT_INPUT, "preactivations": make_flag()}
 
 LSTM = Kind(
     name="lstm",
@@ -583,9 +583,9 @@ LSTM = Kind(
     find_missing=make_missing_finder(LSTM_GATES),
     relate_sizes=_relate_sizes,
     settings=(),
-    options={"gates": _make_gate_order(LSTM_GATES, "ifog", "figo", "fiog"), **_GATE_OPTIONS},
+    options={"gates": make_gate_order(LSTM_GATES, "ifog", "figo", "fiog"), **_GATE_OPTIONS},
     build=build_lstm_steps,
-    label_size=_make_gate_labels(LSTM_GATES, "4h"),
+    label_size=make_gate_labels(LSTM_GATES, "4h"),
     part_name="t",
     make_constants=lambda sizes: make_initial_states(sizes, "h0", "c0"),
 )
@@ -615,11 +615,11 @@ GRU = Kind(
                 ),
             ),
         ),
-        "gates": _make_gate_order(GRU_GATES, "rzn"),
+        "gates": make_gate_order(GRU_GATES, "rzn"),
         **_GATE_OPTIONS,
     },
     build=build_gru_steps,
-    label_size=_make_gate_labels(GRU_GATES, "3h"),
+    label_size=make_gate_labels(GRU_GATES, "3h"),
     part_name="t",
     make_constants=lambda sizes: make_initial_states(sizes, "h0"),
 )

@@ -551,8 +551,10 @@ def _broadcast(row: IntervalMatrix, count: int) -> IntervalMatrix:
 
 def _build_jacobian_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: ARG001
     jacobian = SoftmaxJacobian("probabilities")
+    has_logits = require_one(sizes, "softmax_jacobian", "logits", "probabilities") == "logits"
+    softmax = Normalization("logits") if has_logits else Copy("given.probabilities")
     steps = [
-        Step("probabilities", Normalization("logits"), row_axis=""),
+        Step("probabilities", softmax, row_axis="", is_shown=has_logits),
         Step(
             "jacobian",
             jacobian,
@@ -583,10 +585,16 @@ def _build_jacobian_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa
                     SoftmaxJacobian("probabilities", -1.0, 1.0, 1.0),
                     gettext("subtracted in the other order: every sign is reversed"),
                 ),
-                (
-                    "logits-for-probabilities",
-                    replace(jacobian, x="logits"),
-                    gettext("used the logits, not their softmax"),
+                *(
+                    (
+                        (
+                            "logits-for-probabilities",
+                            replace(jacobian, x="logits"),
+                            gettext("used the logits, not their softmax"),
+                        ),
+                    )
+                    if has_logits
+                    else ()
                 ),
             ),
         ),
@@ -641,8 +649,8 @@ CROSS_ENTROPY = Kind(
 )
 SOFTMAX_JACOBIAN = Kind(
     name="softmax_jacobian",
-    matrices={"logits": ("1", "c"), "dprobabilities": ("1", "c")},
-    required=("logits",),
+    matrices=dict.fromkeys(("logits", "probabilities", "dprobabilities"), ("1", "c")),
+    required=(),
     settings=(),
     build=_build_jacobian_steps,
 )

@@ -11,7 +11,13 @@ from workings.languages import gettext
 from workings.problems.elementwise import ElementwiseSum, Factor, make_factors, make_product
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
-from workings.problems.kinds.gated import LSTM_GATES
+from workings.problems.kinds.gated import (
+    JOINT_INPUT,
+    LSTM_GATES,
+    make_gate_labels,
+    make_gate_order,
+)
+from workings.problems.kinds.joined_gates import join_gates
 from workings.problems.kinds.layer_gradients import (
     list_input_gradient_mistakes,
     list_weight_gradient_mistakes,
@@ -28,8 +34,13 @@ from workings.problems.ops import (
 _SLOPES = {gate: f"slope of {function}" for gate, function in LSTM_GATES.items()}
 
 
-def _build_forward_steps(sizes: Sizes) -> list[Step]:
-    width = sizes["h"]
+def _get_order(setting: Setting) -> tuple[str, ...]:
+    """Return the order in which the gates are side by side."""
+    return tuple(setting.options["gates"] or LSTM_GATES)
+
+
+def _build_forward_steps(sizes: Sizes, setting: Setting) -> list[Step]:
+    width, order = sizes["h"], _get_order(setting)
     pairs = (("x", "W_x"), ("h0", "W_h"))
     total = Linear(pairs, bias="b" if "b" in sizes else None)
     without = Linear(pairs[:1], bias=total.bias)
@@ -38,11 +49,11 @@ def _build_forward_steps(sizes: Sizes) -> list[Step]:
     steps += [
         Step(
             f"sum_{gate}",
-            ColumnSlice("sum", k * width, (k + 1) * width),
+            ColumnSlice("sum", order.index(gate) * width, (order.index(gate) + 1) * width),
             is_shown=False,
-            is_claimable=False,
+            is_claimable=f"sum_{gate}" in sizes.claimed,
         )
-        for k, gate in enumerate(LSTM_GATES)
+        for gate in LSTM_GATES
     ]
     steps += [
         Step(gate, Activation(f"sum_{gate}", f), row_axis="") for gate, f in LSTM_GATES.items()
@@ -202,10 +213,11 @@ def _build_slope_step(gate: str) -> Step:
     )
 
 
-def _build_weight_gradient_steps(sizes: Sizes) -> list[Step]:
+def _build_weight_gradient_steps(sizes: Sizes, setting: Setting) -> list[Step]:
     """Return the gradients of weights and inputs, from all four pre-activations."""
-    parts = tuple(f"dsum_{gate}" for gate in LSTM_GATES)
-    unsloped = Concatenation(tuple(f"d{gate}" for gate in LSTM_GATES))
+    right = _get_order(setting)
+    parts = tuple(f"dsum_{gate}" for gate in right)
+    unsloped = Concatenation(tuple(f"d{gate}" for gate in right))
     steps = [
         Step(
             "dsum",
@@ -219,7 +231,7 @@ def _build_weight_gradient_steps(sizes: Sizes) -> list[Step]:
                         gettext("put the gates in the order {order}", order=", ".join(order)),
                     )
                     for order in permutations(LSTM_GATES)
-                    if order != tuple(LSTM_GATES)
+                    if order != right
                 ),
                 ("slope-forgotten", unsloped, gettext("left out the slopes of the activations")),
             ),
@@ -237,6 +249,7 @@ def _build_weight_gradient_steps(sizes: Sizes) -> list[Step]:
         )
     if "b" in sizes:
         steps.append(Step("db", Copy("dsum"), row_axis="", is_shown=False))
+    steps += _build_gate_slices(sizes, right)
     for weight, x in (("W_x", "x"), ("W_h", "h0")):
         mistakes = list_input_gradient_mistakes("dsum", weight)
         steps.append(
@@ -245,13 +258,25 @@ def _build_weight_gradient_steps(sizes: Sizes) -> list[Step]:
     return steps
 
 
-def _build_lstm_gradient_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: ARG001
+def _build_gate_slices(sizes: Sizes, order: tuple[str, ...]) -> list[Step]:
+    """Return the gradients of single gates' weights, if they are claimed: dW_f, dU_f, db_f."""
+    width = sizes["h"]
+    names = {"dW": "dW_x", "dU": "dW_h", "db": "dsum"}
     return [
-        *_build_forward_steps(sizes),
+        Step(f"{name}_{gate}", ColumnSlice(whole, k * width, (k + 1) * width), row_axis="")
+        for name, whole in names.items()
+        for k, gate in enumerate(order)
+        if f"{name}_{gate}" in sizes.claimed
+    ]
+
+
+def _build_lstm_gradient_steps(sizes: Sizes, setting: Setting) -> list[Step]:
+    return [
+        *_build_forward_steps(sizes, setting),
         _build_cell_gradient_step("dc_next" in sizes),
         *_build_gate_gradient_steps(),
         *(_build_slope_step(gate) for gate in LSTM_GATES),
-        *_build_weight_gradient_steps(sizes),
+        *_build_weight_gradient_steps(sizes, setting),
     ]
 
 
@@ -274,6 +299,12 @@ LSTM_GRADIENT = Kind(
     },
     required=("x", "W_x", "W_h", "dh"),
     settings=(),
+    options={
+        "gates": make_gate_order(LSTM_GATES, "ifog", "figo", "fiog"),
+        "concat": JOINT_INPUT,
+    },
     build=_build_lstm_gradient_steps,
+    label_size=make_gate_labels(LSTM_GATES, "4h"),
     make_constants=_make_initial_states,
+    rewrite_givens=join_gates,
 )

@@ -20,6 +20,7 @@ from workings.problems.kinds.layer_gradients import (
     list_input_gradient_mistakes,
     list_slope_mistakes,
 )
+from workings.problems.kinds.outputs import OUTPUT_MATRICES, OUTPUT_OPTIONS, build_output_steps
 from workings.problems.notation import Notation
 from workings.problems.ops import (
     Activation,
@@ -98,12 +99,14 @@ def _build_forward_steps(sizes: Sizes, function: str) -> list[Step]:
     return steps
 
 
-def _build_state_gradient_step(sizes: Sizes, t: int) -> Step:
-    """Return the gradient of the state at a time: from its own loss and from the next time."""
-    last, upstream = sizes["n"], f"dsum.{t + 1}"
-    direct = f"dH.{t}" if "dH" in sizes else None
+def _build_state_gradient_step(t: int, last: int, direct: str | None) -> Step:
+    """Return the gradient of the state at a time: from its own loss and from the next time.
+
+    `direct` is the gradient of its own loss; None: it has none.
+    """
+    upstream = f"dsum.{t + 1}"
     if t == last:
-        own = Copy("given.dh" if direct is None else direct)
+        own = Copy(direct or "given.dh")
         return Step("dh", own, part_index=t, row_axis="", is_shown=False)
     pair = (upstream, "W_hhᵀ")
     right: Op = Linear((pair,)) if direct is None else AddedProduct(direct, pair)
@@ -135,23 +138,25 @@ def _build_state_gradient_step(sizes: Sizes, t: int) -> Step:
     return Step("dh", right, part_index=t, row_axis="", mistakes=tuple(mistakes))
 
 
-def _build_accumulated_step(name: str, inputs: list[str], earlier: list[str] | None) -> Step:
-    """Return the gradient of a weight: `Σ inputᵀ dsum` over all times.
+def _build_accumulated_step(
+    name: str, inputs: list[str], gradients: list[str], shifted: list[str] | None = None
+) -> Step:
+    """Return the gradient of a weight: `Σ inputᵀ gradient` over all times.
 
-    `earlier` are states that may be taken by mistake for the inputs.
+    `shifted` are states that may be taken by mistake for the inputs.
     """
-    times = range(1, len(inputs) + 1)
-    pairs = tuple((f"{x}ᵀ", f"dsum.{t}") for t, x in zip(times, inputs, strict=True))
-    transposed = tuple((f"dsum.{t}ᵀ", x) for t, x in zip(times, inputs, strict=True))
-    unsloped = tuple((f"{x}ᵀ", f"dh.{t}") for t, x in zip(times, inputs, strict=True))
+    pairs = tuple((f"{x}ᵀ", dy) for x, dy in zip(inputs, gradients, strict=True))
+    transposed = tuple((f"{dy}ᵀ", x) for x, dy in zip(inputs, gradients, strict=True))
     mistakes: list[MistakeOption] = [
         (
             "gradient-transposed",
             Linear(transposed),
             gettext("computed the transpose of every product"),
         ),
-        ("slope-forgotten", Linear(unsloped), gettext("used dh, not dsum")),
     ]
+    if gradients[0].startswith("dsum"):
+        unsloped = tuple((x, dy.replace("dsum", "dh")) for x, dy in pairs)
+        mistakes.append(("slope-forgotten", Linear(unsloped), gettext("used dh, not dsum")))
     if len(inputs) > 1:
         mistakes += [
             (
@@ -170,67 +175,133 @@ def _build_accumulated_step(name: str, inputs: list[str], earlier: list[str] | N
                 gettext("took the mean over time, not the sum"),
             ),
         ]
-    if earlier is not None:
-        shifted = tuple((f"{x}ᵀ", f"dsum.{t}") for t, x in zip(times, earlier, strict=True))
+    if shifted is not None:
+        wrong = Linear(tuple((f"{x}ᵀ", dy) for x, dy in zip(shifted, gradients, strict=True)))
+        is_state_weight = name == "dW_hh"
         mistakes.append(
-            (
-                "state-of-same-time",
-                Linear(shifted),
-                gettext("used the new state, not the previous one"),
-            )
+            ("state-of-same-time", wrong, gettext("used the new state, not the previous one"))
+            if is_state_weight
+            else ("state-not-updated", wrong, gettext("used the previous state, not the new one"))
         )
     return Step(name, Linear(pairs), row_axis="", mistakes=tuple(mistakes))
 
 
-def _build_bias_step(count: int) -> Step:
-    def add(name: str, times: range) -> ElementwiseSum:
-        return ElementwiseSum(tuple((1.0, make_factors(f"{name}.{t}")) for t in times))
+def _build_bias_step(name: str, gradients: list[str]) -> Step:
+    """Return the gradient of a bias: the sum over all times."""
 
-    times = range(1, count + 1)
-    right = add("dsum", times)
-    mistakes: list[MistakeOption] = [
-        ("slope-forgotten", add("dh", times), gettext("added dh, not dsum"))
-    ]
-    if count > 1:
-        last, mean = add("dsum", times[-1:]), replace(right, divisor=float(count))
+    def add(keys: list[str]) -> ElementwiseSum:
+        return ElementwiseSum(tuple((1.0, make_factors(key)) for key in keys))
+
+    right, mistakes = add(gradients), list[MistakeOption]()
+    if gradients[0].startswith("dsum"):
+        unsloped = add([key.replace("dsum", "dh") for key in gradients])
+        mistakes.append(("slope-forgotten", unsloped, gettext("added dh, not dsum")))
+    if len(gradients) > 1:
+        last, mean = add(gradients[-1:]), replace(right, divisor=float(len(gradients)))
         mistakes += [
             ("not-accumulated-over-time", last, gettext("took the last time step only")),
             (
                 "not-accumulated-over-time",
-                add("dsum", times[:1]),
+                add(gradients[:1]),
                 gettext("took the first time step only"),
             ),
             ("mean-for-sum", mean, gettext("took the mean over time, not the sum")),
         ]
-    return Step("db", right, row_axis="", mistakes=tuple(mistakes))
+    return Step(name, right, row_axis="", mistakes=tuple(mistakes))
+
+
+def _build_output_gradient_step(t: int, count: int) -> Step:
+    """Return the gradient of the loss with respect to the output at a time: (p − y) / count."""
+    p, target = make_factors(f"probabilities.{t}"), make_factors(f"target.{t}")
+    right = ElementwiseSum(((1.0, p), (-1.0, target)), divisor=float(count))
+    mistakes: list[MistakeOption] = [
+        (
+            "p-minus-y-reversed",
+            replace(right, products=((1.0, target), (-1.0, p))),
+            gettext("took y − p"),
+        ),
+        (
+            "target-not-subtracted",
+            replace(right, products=((1.0, p),)),
+            gettext("took p, without subtracting y"),
+        ),
+        (
+            "logits-for-probabilities",
+            replace(right, products=((1.0, make_factors(f"y.{t}")), (-1.0, target))),
+            gettext("subtracted y from the logits, not from their softmax"),
+        ),
+    ]
+    if count > 1:
+        wrong = replace(right, divisor=1.0)
+        description = gettext("did not divide by {count:g}", count=count)
+        mistakes.append(("one-over-n-forgotten", wrong, description))
+    return Step("dy", right, part_index=t, row_axis="", mistakes=tuple(mistakes))
+
+
+def _build_output_gradients(sizes: Sizes, setting: Setting) -> tuple[list[Step], list[int]]:
+    """Return the steps from the outputs to the states and to W_hy, and the times of the outputs."""
+    outputs = build_output_steps(sizes, setting, range(1, sizes["n"] + 1))
+    times = sorted(t for t in outputs if t)
+    if not any(step.name == "loss" for step in outputs[times[0]]):
+        raise UserError("W_hy is given, but neither targets nor Y: the gradient is of a loss")
+    steps = [step for t in times for step in outputs[t]] + outputs.get(0, [])
+    count = len(times) if setting.options["reduction"] == "mean" else 1
+    gradients = [f"dy.{t}" for t in times]
+    steps += [_build_output_gradient_step(t, count) for t in reversed(times)]
+    states = [f"h.{t}" for t in times]
+    steps.append(
+        _build_accumulated_step("dW_hy", states, gradients, [_get_state(t - 1) for t in times])
+    )
+    if "b_y" in sizes:
+        steps.append(_build_bias_step("db_y", gradients))
+    for t in reversed(times):
+        mistakes = list_input_gradient_mistakes(f"dy.{t}", "W_hy")
+        direct = Linear(((f"dy.{t}", "W_hyᵀ"),))
+        steps.append(Step("dH", direct, part_index=t, row_axis="", mistakes=mistakes))
+    return steps, times
+
+
+def _build_given_gradients(sizes: Sizes) -> tuple[list[Step], list[int]]:
+    """Return the steps with the given gradients of the states, and their times."""
+    if "dH" not in sizes:
+        return [], []
+    times = list(range(1, sizes["n"] + 1))
+    return [
+        Step("dH", RowSlice("dH", t - 1), part_index=t, is_shown=False, is_claimable=False)
+        for t in times
+    ], times
 
 
 def _build_rnn_gradient_steps(sizes: Sizes, setting: Setting) -> list[Step]:
-    if ("dH" in sizes) == ("dh" in sizes):
+    sources = [name for name in ("dH", "dh", "W_hy") if name in sizes]
+    if len(sources) != 1:
         raise UserError(
-            "kind rnn_gradient needs given.dH (one row per time) or given.dh (of the last state)"
-            + (", not both" if "dH" in sizes else "")
+            "kind rnn_gradient needs given.dH (one row per time), given.dh (of the last state) or"
+            " W_hy with targets (of a loss)"
+            + (f", not both {sources[0]} and {sources[1]}" if sources else "")
         )
     function, count = setting.options["activation"], sizes["n"]
     steps = _build_forward_steps(sizes, function)
-    if "dH" in sizes:
-        steps += [
-            Step("dH", RowSlice("dH", t - 1), part_index=t, is_shown=False, is_claimable=False)
-            for t in range(1, count + 1)
-        ]
+    own, direct_times = (
+        _build_output_gradients(sizes, setting)
+        if "W_hy" in sizes
+        else _build_given_gradients(sizes)
+    )
+    steps += own
     for t in range(count, 0, -1):
-        steps.append(_build_state_gradient_step(sizes, t))
+        direct = f"dH.{t}" if t in direct_times else None
+        steps.append(_build_state_gradient_step(t, count, direct))
         slope = make_product(f"dh.{t}", (f"h.{t}", f"slope of {function}"))
         mistakes = list_slope_mistakes(f"dh.{t}", f"h.{t}", function, f"sum.{t}")
         steps.append(Step("dsum", slope, part_index=t, row_axis="", mistakes=mistakes))
     times = range(1, count + 1)
-    states = [_get_state(t) for t in range(count + 1)]
+    states, gradients = [_get_state(t) for t in range(count + 1)], [f"dsum.{t}" for t in times]
     steps += [
-        _build_accumulated_step("dW_xh", [f"x.{t}" for t in times], None),
-        _build_accumulated_step("dW_hh", states[:-1], states[1:]),
+        _build_accumulated_step("dW_xh", [f"x.{t}" for t in times], gradients),
+        _build_accumulated_step("dW_hh", states[:-1], gradients, states[1:]),
     ]
     if "b" in sizes:
-        steps.append(_build_bias_step(count))
+        steps.append(_build_bias_step("db", gradients))
     if "h0" in sizes:
         mistakes = list_input_gradient_mistakes("dsum.1", "W_hh")
         steps.append(Step("dh0", Linear((("dsum.1", "W_hhᵀ"),)), row_axis="", mistakes=mistakes))
@@ -406,10 +477,10 @@ _OPTIONS = {"activation": make_choice("tanh", "relu", "sigmoid")}
 
 RNN_GRADIENT = Kind(
     name="rnn_gradient",
-    matrices={**_RNN_MATRICES, "dH": ("n", "h"), "dh": ("1", "h")},
+    matrices={**_RNN_MATRICES, "dH": ("n", "h"), "dh": ("1", "h"), **OUTPUT_MATRICES},
     required=("X", "W_xh", "W_hh"),
     settings=(),
-    options=_OPTIONS,
+    options={**_OPTIONS, **OUTPUT_OPTIONS},
     build=_build_rnn_gradient_steps,
     part_name="t",
     make_constants=_make_initial_state,

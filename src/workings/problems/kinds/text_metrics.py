@@ -14,7 +14,14 @@ from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.notation import Notation
 from workings.problems.ops import Copy, Env, MistakeOption, Op, Terms, UnaryOp, format_symbol
-from workings.problems.options import Option, make_choice, make_count, make_number, make_words
+from workings.problems.options import (
+    Option,
+    make_choice,
+    make_count,
+    make_number,
+    make_words,
+    parse_choice,
+)
 from workings.problems.recursive_tables import Corner, EditTable, SubsequenceTable
 
 if TYPE_CHECKING:
@@ -590,6 +597,10 @@ def _find_longest_run(first: Words, second: Words) -> int:
 
 def _build_edit_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: ARG001
     reference, hypothesis = setting.options["reference"], setting.options["hypothesis"]
+    unit = setting.options["unit"]
+    are_single_words = len(reference) == len(hypothesis) == 1
+    if unit == "letters" or (unit is None and are_single_words):
+        reference, hypothesis = tuple(" ".join(reference)), tuple(" ".join(hypothesis))
     table = EditTable("table", reference, hypothesis, setting.options["substitution"])
     m, k = len(reference), len(hypothesis)
     lengths = (
@@ -609,6 +620,7 @@ def _build_edit_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: AR
 
 
 _TEXT = make_words()
+_UNITS = ("words", "letters")  # if it is left open: letters, if both texts are single words
 BLEU = Kind(
     name="bleu",
     matrices={},
@@ -641,5 +653,11 @@ EDIT_DISTANCE = Kind(
         "reference": _TEXT,
         "hypothesis": _TEXT,
         "substitution": make_number(1.0, 0.0, 10.0),
+        "unit": Option(
+            None,
+            lambda where, value: parse_choice(where, value, _UNITS),
+            form="choice",
+            choices=_UNITS,
+        ),
     },
 )
