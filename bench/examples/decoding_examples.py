@@ -30,7 +30,7 @@ def make_softmax(rng: Rng) -> Example:
     steps["sums"] = lambda e: rows(e["exponentials"])
     steps["probabilities"] = lambda e: e["exponentials"] / e["sums"]
     steps["token"] = lambda e: e["probabilities"].argmax(1)[:, None] + 1.0
-    example.whole.add("token")
+    example.integers.add("token")
     example.labels["token"] = 4
     return example
 
@@ -84,7 +84,7 @@ def make_sampling(rng: Rng) -> Example:
     steps["top_p.total"] = lambda e: rows(e["top_p.kept"])
     steps["top_p.renormalized"] = lambda e: e["top_p.kept"] / e["top_p.total"]
     steps["chosen"] = lambda e: e["top_p.renormalized"].argmax(1)[:, None] + 1.0
-    example.whole.add("chosen")
+    example.integers.add("chosen")
     example.labels["chosen"] = 5
     return example
 
@@ -201,11 +201,11 @@ def make_beam_search(rng: Rng) -> Example:
         steps[f"scores.{t}"] = partial(extend, t=t)
         steps[f"beams.{t}"] = partial(choose, t=t)
         steps[f"totals.{t}"] = lambda e, t=t: -np.sort(-e[f"scores.{t}"].ravel())[:2, None]
-        example.whole.add(f"beams.{t}")
+        example.integers.add(f"beams.{t}")
         example.labels[f"beams.{t}"] = 3
     steps["penalized"] = partial(penalize, alpha=alpha)
     steps["best"] = lambda e: e["beams.3"][[int(e["penalized"].argmax())]]
-    example.whole.add("best")
+    example.integers.add("best")
     example.labels["best"] = 3
     return example
 
@@ -323,7 +323,7 @@ def make_bleu(rng: Rng) -> Example:
     steps["lengths"] = lambda _: np.array([[float(c), float(r)]])
     steps["brevity_penalty"] = lambda _: one(min(1.0, np.exp(1 - r / c)))
     steps["bleu"] = lambda e: e["brevity_penalty"] * e["mean"]
-    example.whole |= {"clipped.1", "clipped.2", "matches", "totals", "lengths"}
+    example.integers |= {"clipped.1", "clipped.2", "matches", "totals", "lengths"}
     return example
 
 
@@ -413,7 +413,7 @@ def make_rouge_l(rng: Rng) -> Example:
     steps["precision"] = lambda e: e["lcs"] / len(candidate)
     steps["recall"] = lambda e: e["lcs"] / len(reference)
     steps["f"] = lambda e: f_measure(e, beta**2)
-    example.whole |= {"table", "lcs"}
+    example.integers |= {"table", "lcs"}
     return example
 
 
@@ -469,7 +469,7 @@ def make_edit_distance(rng: Rng) -> Example:
     example.steps["table"] = lambda _: fill_table(reference, hypothesis, 1, edits)
     example.steps["distance"] = lambda e: e["table"][-1:, -1:]
     example.steps["wer"] = lambda e: e["distance"] / len(reference)
-    example.whole |= {"table", "distance"}
+    example.integers |= {"table", "distance"}
     return example
 
 

@@ -57,7 +57,7 @@ def make_cross_entropy(rng: Rng) -> Example:
     steps["predictions"] = lambda e: e["probabilities"].argmax(1)[:, None] + 1.0
     steps["accuracy"] = lambda e: (e["predictions"][:, 0] - 1 == classes).mean()[None, None]
     steps["dlogits"] = lambda e: (e["probabilities"] - e["smoothed"]) / 3
-    example.whole.add("predictions")
+    example.integers.add("predictions")
     example.labels["predictions"] = 4
     return example
 

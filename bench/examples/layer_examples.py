@@ -148,7 +148,7 @@ def make_layers(rng: Rng) -> Example:
     steps["parameters.5"] = lambda _: one(hidden * classes + classes)
     steps["mult_adds.5"] = lambda _: one(hidden * classes)
     steps["parameters"] = lambda e: sum((e[f"parameters.{k}"] for k in (1, 2, 3, 5)), one(0))
-    example.whole |= set(steps)
+    example.integers |= set(steps)
     return example
 
 
@@ -211,7 +211,7 @@ def make_cost(rng: Rng) -> Example:
     steps["states"] = lambda _: one(batch * n * d)
     steps["weights_mb"] = lambda e: e["weights"] * 4 / MEGABYTE
     steps["states_mb"] = lambda e: e["states"] * 4 / MEGABYTE
-    example.whole |= set(steps) - {"ratio", "weights_mb", "states_mb"}
+    example.integers |= set(steps) - {"ratio", "weights_mb", "states_mb"}
     return example
 
 
@@ -261,7 +261,7 @@ def make_kv_cache(rng: Rng) -> Example:
     steps["per_token"] = lambda e: 2 * layers * kv_heads * e["head_width"]
     steps["numbers"] = lambda e: e["per_token"] * n * batch
     steps["megabytes"] = lambda e: e["numbers"] * 2 / MEGABYTE
-    example.whole |= {"head_width", "per_token", "numbers"}
+    example.integers |= {"head_width", "per_token", "numbers"}
     return example
 
 

@@ -99,7 +99,7 @@ def slip(rng: Rng, example: Example, step: str, number: float) -> str:
         others = [k for k in range(1, example.labels[step] + 1) if k != number]
         return str(rng.choice(others))
     sign = rng.choice([-1, 1])
-    if step in example.whole:
+    if step in example.integers:
         return f"{number + sign * rng.integers(1, 10):.0f}"
     return f"{number + sign * rng.uniform(0.05, 0.5):.3f}"
 
@@ -118,8 +118,8 @@ def plant(rng: Rng, example: Example, plants: list[Plant], name: str) -> tuple[b
         return None
     a, b = (np.array(texts[key], dtype=float) for texts in (wrong, right))
     distance = np.abs(np.clip(a, -1e9, 1e9) - np.clip(b, -1e9, 1e9))  # −∞ − −∞ is no number
-    units = MIN_UNITS if key not in example.whole else 0
-    decimals = 0 if key in example.whole else style.decimals
+    units = MIN_UNITS if key not in example.integers else 0
+    decimals = 0 if key in example.integers else style.decimals
     if np.isnan(a).any() or distance.max() * 10**decimals <= units:
         return None
     keys = list(wrong)

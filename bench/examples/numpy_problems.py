@@ -22,7 +22,7 @@ Texts = list[list[str]]
 class Example:
     """A problem: its givens, settings and steps in order.
 
-    `inner` steps cannot be claimed, `whole` ones are written as whole numbers. The cells of a step
+    `inner` steps cannot be claimed, `integers` are written as whole numbers. The cells of a step
     in `labels` are classes or tokens, from 1 to the number there.
     """
 
@@ -32,7 +32,7 @@ class Example:
     steps: dict[str, StepFunction] = field(default_factory=dict)
     inner: set[str] = field(default_factory=set)
     constants: Env = field(default_factory=dict)
-    whole: set[str] = field(default_factory=set)
+    integers: set[str] = field(default_factory=set)
     labels: dict[str, int] = field(default_factory=dict)
     texts: tuple[Any, ...] = ()  # the words of a problem on texts
 
@@ -73,7 +73,7 @@ def solve(
             env[key] = (wrong or {}).get(key, function)(env)
         if key in example.inner or (claimed is not None and key not in claimed):
             continue
-        write = write_whole if key in example.whole else style.write
+        write = write_whole if key in example.integers else style.write
         correct = [[write(v) for v in row] for row in env[key]]
         texts[key] = correct if spoil is None else spoil(key, correct)
         values = np.array([[float(text) for text in row] for row in texts[key]])

@@ -263,8 +263,8 @@ def _build_gate_slices(sizes: Sizes, order: tuple[str, ...]) -> list[Step]:
     width = sizes["h"]
     names = {"dW": "dW_x", "dU": "dW_h", "db": "dsum"}
     return [
-        Step(f"{name}_{gate}", ColumnSlice(whole, k * width, (k + 1) * width), row_axis="")
-        for name, whole in names.items()
+        Step(f"{name}_{gate}", ColumnSlice(matrix, k * width, (k + 1) * width), row_axis="")
+        for name, matrix in names.items()
         for k, gate in enumerate(order)
         if f"{name}_{gate}" in sizes.claimed
     ]
