@@ -27,6 +27,7 @@ QUESTIONS = {
     "forcing": "What does teacher forcing fail to teach?",
     "parallel": "When is attention faster than a recurrent network?",
     "size": "How does the loss fall with more parameters and more data?",
+    "pretraining": "What does a language model teach a classifier?",
     "sigmoid": "What if a sigmoid replaces the softmax?",
     "shapes": "Which shapes can a task have: one to many, many to one, many to many?",
 }
