@@ -31,7 +31,9 @@ MAX_WAIT = 60.0  # seconds for an answer
 NUM_IDLE = 600  # sockets that send nothing
 MAX_MEGABYTES = 100  # over idle, for any process
 JSON_HEADERS = {"content-type": "application/json"}
-PROBLEM_PATHS = ("work", "cell", "check", "hint", "make", "export", "read", "open")
+PROBLEM_PATHS = (
+    "work", "cell", "check", "hint", "make", "export", "answers", "read", "open", "document"
+)  # fmt: skip
 SMALL_PROBLEM = {"table": {"given": {"X": [["1", "0"], ["0", "2"]]}}}
 MODEL_PATHS = (
     "inspect",

@@ -107,6 +107,14 @@ def test_of_a_long_log_evenly_spaced_and_the_latest_records_are_kept(log, monkey
     assert [record["epoch"] for record in whole] == numbers  # read at once or as it grew
 
 
+def test_a_line_of_thousands_of_measures_is_damage(log):
+    """Else each look at it would take seconds."""
+    log.write_text(to_lines(epoch(1), epoch(2, **{f"train_m{k}": 1 for k in range(2_000)})))
+    tail = LogTail(log)
+    assert tail.read()[1] == [epoch(1)]
+    assert tail.damage == "line 2 is not a record"
+
+
 def test_a_line_without_end_is_refused(log, monkeypatch):
     monkeypatch.setattr(monitor, "_CHUNK_BYTES", 1_000)
     log.write_text(to_lines(epoch(1)) + "x" * 1_000)

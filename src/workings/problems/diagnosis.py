@@ -217,13 +217,16 @@ class _Trials:
         cells = self.wrong_step.is_wrong & np.isfinite(claimed)
         claimed, correct = claimed[cells], self.wrong_step.carried_matrix.mid[cells]
         results = np.stack([result[cells] for _, result in changing])  # [mistake, cell]
-        first, second = np.triu_indices(len(changing), 1)
-        a, b = results[first], results[second]  # [pair, cell]
-        distance = np.abs(np.stack([a + b - correct, a * b / correct]) - claimed)
-        distance /= np.abs(claimed) + 1e-9  # [way, pair, cell]
-        distance = np.where(np.isnan(distance), 1.0, np.minimum(distance, 1.0))
-        order = np.argsort(distance.sum(2).min(0), kind="stable")[:_MAX_PAIRS]
-        return [(changing[first[k]][0], changing[second[k]][0]) for k in order.tolist()]
+        pairs, distances = list[tuple[Mistake, Mistake]](), list[Floats]()
+        for first, (mistake, _) in enumerate(changing[:-1]):  # all pairs need memory
+            a, b = results[first], results[first + 1 :]
+            distance = np.abs(np.stack([a + b - correct, a * b / correct]) - claimed)
+            distance /= np.abs(claimed) + 1e-9  # [way, second mistake, cell]
+            distance = np.where(np.isnan(distance), 1.0, np.minimum(distance, 1.0))
+            distances.append(distance.sum(2).min(0))
+            pairs += [(mistake, other) for other, _ in changing[first + 1 :]]
+        order = np.argsort(np.concatenate(distances), kind="stable")[:_MAX_PAIRS]
+        return [pairs[k] for k in order.tolist()]
 
     def _combine(self, a: Mapping[str, Op], b: Mapping[str, Op]) -> dict[str, Op] | None:
         """Return the operations with both mistakes; None if they exclude each other."""

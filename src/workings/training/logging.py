@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LogMode: TypeAlias = Literal["progress", "quiet", "json"]
 MAX_LOG_BYTES = 2**30
+MAX_FIELDS = 1_000  # of a record
 MAX_STEP_RECORDS = 200  # in a training
 MIN_STEPS_BETWEEN_RECORDS = 100
 
@@ -219,14 +220,19 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def parse_records(raw: bytes) -> list[dict[str, Any]]:
-    """Parse lines of a log; of an epoch only the numbers are kept, for the curves."""
+    """Parse lines of a log; of an epoch only the numbers are kept, for the curves.
+
+    A line with more than `MAX_FIELDS` fields is no record: no training writes it.
+    """
     records = []
     for line in raw.decode("utf-8", "replace").split("\n"):
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
+        if not isinstance(record, dict) or len(record) > MAX_FIELDS:
+            continue
+        if not isinstance(record.get("kind"), str):
             continue
         if record["kind"] == "epoch":
             record = {k: v for k, v in record.items() if k == "kind" or isinstance(v, int | float)}

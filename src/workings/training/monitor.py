@@ -26,7 +26,7 @@ TrainingState: TypeAlias = Literal["waiting", "training", "quiet", "finished"]
 MAX_TAIL_BYTES = 2**29  # larger logs are not followed
 MAX_RECORDS = 10_000  # kept of a log: evenly spaced ones, and those after the last of these
 MAX_METRICS = 100  # different metrics of a training
-_CHUNK_BYTES = 2**22
+_CHUNK_BYTES = 2**20  # read at a time; no record is longer
 _LATEST_LINES = 100
 _MAX_DAMAGED_LINES = 100  # whose numbers are kept
 BATCH_UNITS = ("examples", "tokens")
@@ -101,7 +101,9 @@ class LogTail:
                 break
             self._offset += len(complete)
             self._overlap = (self._overlap + complete)[-_OVERLAP_BYTES:]
-            self._add_lines(complete.split(b"\n")[:-1], lines)
+            new = complete.split(b"\n")
+            for start in range(0, len(new) - 1, MAX_RECORDS):  # a file may be all line ends
+                self._add_lines(new[start : min(start + MAX_RECORDS, len(new) - 1)], lines)
             file.seek(self._offset)
         for number, line in lines.items():  # only now: most lines of a long log are left out
             if records := parse_records(line):

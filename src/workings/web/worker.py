@@ -1,9 +1,9 @@
 """A process that answers requests about problems and logs, one by one, until its input ends.
 
-The server starts it with `python -m workings.web.worker`, kills it when a request takes too long or
-too much memory, and starts another. Messages are a JSON head and a body of bytes, each preceded by
-its length. The head of the first one has the runs of the server and how far the process stands
-back for others; the first answer says that it is ready.
+The server starts it with `python -m workings.web.worker`, kills it when a request takes too long,
+and starts another. Messages are a JSON head and a body of bytes, each preceded by its length. The
+head of the first one has the runs of the server, how far the process stands back for others, and
+how much memory a request may take; the first answer says that it is ready.
 """
 
 import asyncio
@@ -14,9 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
 LENGTH_BYTES = 8
-END_AFTER_MEMORY = 100 * 10**6  # bytes over the idle process, after which it ends itself
-MAX_DATA = 400 * 10**6  # over the idle process, then a MemoryError: the server ends it before that
+MAX_KEPT = 0.25  # of the memory that a request may take; a process that keeps more ends itself
 IS_LAST = "is_last"  # in the head of the answer of a process that ends itself
+WARM_UP = (
+    {"method": "POST", "path": "/api/check", "query": ""},
+    b'{"table": {"given": {"X": [[1, 0], [0, 2]]}, "claims": [{"key": "mixed", "cells": [[9]]}]}}',
+)
+"""A request that imports everything."""
 
 Head = dict[str, Any]
 Answer = tuple[Head, bytes]
@@ -53,19 +57,36 @@ def main() -> None:
     if hasattr(os, "nice"):
         os.nice(first[0]["niceness"])
     answer = build_answerer(first[0]["runs"])
-    idle = _peak_memory()
-    _limit_memory()
+    answer(*WARM_UP)
+    idle, max_memory = _measure_memory(), first[0]["max_memory"]
+    max_kept = int(MAX_KEPT * max_memory)
+    _limit_memory(idle + max_memory)
     output.write(encode_message({"is_ready": True}, b""))
     output.flush()
-    _serve(sys.stdin.buffer, output, answer, idle + END_AFTER_MEMORY)
+    _serve(sys.stdin.buffer, output, _within_limit(answer, max_memory), idle + max_kept)
+
+
+def _within_limit(
+    answer: Callable[[Head, bytes], Answer], max_memory: int
+) -> Callable[[Head, bytes], Answer]:
+    """Return a function that answers requests, and says of which that they need too much memory."""
+    error = f"too large: it needs more than {max_memory // 10**6} MB of memory"
+
+    def answer_within_limit(head: Head, body: bytes) -> Answer:
+        try:
+            return answer(head, body)
+        except MemoryError:
+            return _json_head(422), json.dumps({"error": error}).encode()
+
+    return answer_within_limit
 
 
 def _serve(
-    messages: BinaryIO, output: BinaryIO, answer: Callable[[Head, bytes], Answer], max_memory: int
+    messages: BinaryIO, output: BinaryIO, answer: Callable[[Head, bytes], Answer], max_kept: int
 ) -> None:
     while (message := read_message(messages.read)) is not None:
         head, body = answer(*message)
-        is_last = _peak_memory() > max_memory
+        is_last = _measure_memory() > max_kept  # the next request could not take as much
         output.write(encode_message({**head, IS_LAST: is_last}, body))
         output.flush()
         if is_last:
@@ -84,11 +105,7 @@ def build_answerer(runs: Sequence[dict[str, Any]] = ()) -> Callable[[Head, bytes
     runner = asyncio.Runner()
 
     def answer(head: Head, body: bytes) -> Answer:
-        try:
-            return runner.run(_call_app(app, head, body))
-        except MemoryError:
-            error = {"error": "too large: it needs too much memory"}
-            return _json_head(422), json.dumps(error).encode()
+        return runner.run(_call_app(app, head, body))
 
     return answer
 
@@ -131,24 +148,21 @@ def _json_head(status: int) -> Head:
     return {"status": status, "headers": {"content-type": "application/json"}}
 
 
-def _peak_memory() -> int:
-    """Return the largest resident memory so far, in bytes; 0 where the system does not tell."""
-    if sys.platform == "win32":
+def _measure_memory() -> int:
+    """Return the bytes that the process may write to; 0 where the system does not tell."""
+    if sys.platform != "linux":
         return 0
-    import resource
+    with open("/proc/self/status", encoding="utf-8") as file:  # noqa: PTH123
+        sizes = dict(line.split(":", 1) for line in file)
+    return int(sizes["VmData"].split()[0]) * 1024
 
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
-
-def _limit_memory() -> None:
+def _limit_memory(limit: int) -> None:
+    """Make what goes beyond the limit a MemoryError."""
     if sys.platform != "linux":  # elsewhere the limit is not enforced, or counts other memory
         return
     import resource
 
-    with open("/proc/self/status", encoding="utf-8") as file:  # noqa: PTH123
-        sizes = dict(line.split(":", 1) for line in file)
-    limit = int(sizes["VmData"].split()[0]) * 1024 + MAX_DATA
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 

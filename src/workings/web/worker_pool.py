@@ -26,12 +26,10 @@ from workings.web.worker import IS_LAST, LENGTH_BYTES, Answer, Head, encode_mess
 NUM_WORKERS = 2  # for quick requests, and as many for slow ones
 SLOW_NICENESS = 5  # the processes of slow requests leave the processor to those of quick ones
 ANSWER_TIMEOUT = 10.0  # seconds of computing; the time in the queue does not count
-MAX_EXTRA_MEMORY = 100 * 10**6  # bytes that a request may take (on Linux)
-MEMORY_INTERVAL = 0.05  # seconds between two measurements
+MAX_EXTRA_MEMORY = 100 * 10**6  # bytes over the idle process that a request may take (on Linux)
 QUEUE_TIMEOUT = 8.0
 DISCONNECT_GRACE = 1.0  # seconds that a request may go on after its client has left
 MAX_WAITING, MAX_WAITING_PER_CLIENT = 64, 16
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has no SIGKILL; SIGTERM kills there
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -40,10 +38,10 @@ class Worker:
     """A worker process; it is started by its first request."""
 
     def __init__(self, runs: Sequence[RegisteredRun] = (), niceness: int = 0) -> None:
-        greeting = {"runs": [run.to_dict() for run in runs], "niceness": niceness}
+        tables = [run.to_dict() for run in runs]
+        greeting = {"runs": tables, "niceness": niceness, "max_memory": MAX_EXTRA_MEMORY}
         self._greeting = encode_message(greeting, b"")
         self._process: asyncio.subprocess.Process | None = None
-        self._memory_before = 0  # the request; 0: it has not begun, or the system does not tell
         self._is_closed = False
         self._starting = asyncio.Lock()
         self._exchanging = asyncio.Lock()  # a pipe has one reader
@@ -75,9 +73,7 @@ class Worker:
 
     async def exchange(self, message: bytes) -> Answer:
         """Send a request and return the answer."""
-        process = await self.start()
-        self._memory_before = _read_memory(process.pid)
-        return await self._send(process, message)
+        return await self._send(await self.start(), message)
 
     async def _send(self, process: asyncio.subprocess.Process, message: bytes) -> Answer:
         assert process.stdin is not None
@@ -90,16 +86,6 @@ class Worker:
                 length = await process.stdout.readexactly(LENGTH_BYTES)
                 parts.append(await process.stdout.readexactly(int.from_bytes(length, "big")))
         return json.loads(parts[0]), parts[1]
-
-    def extra_memory(self) -> int:
-        """Return the bytes that the process has taken since the request began, as far as known."""
-        if self._process is None or self._memory_before == 0:
-            return 0
-        return _read_memory(self._process.pid) - self._memory_before
-
-    def end_request(self) -> None:
-        """Forget the request, so that the memory of the next one is measured from its start."""
-        self._memory_before = 0
 
     def kill(self) -> None:
         """End the process, whatever it computes; the next request starts another."""
@@ -142,28 +128,6 @@ async def _try_to_start(worker: Worker) -> None:
         await worker.start()
 
 
-async def _wait_for_answer(worker: Worker, exchange: asyncio.Future[Answer]) -> Answer:
-    """Wait as long as the answer may take; raise TimeoutError or MemoryError if it takes more."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + ANSWER_TIMEOUT
-    while not exchange.done():
-        if (seconds_left := end - loop.time()) <= 0:
-            raise TimeoutError
-        await asyncio.wait([exchange], timeout=min(seconds_left, MEMORY_INTERVAL))
-        if not exchange.done() and worker.extra_memory() > MAX_EXTRA_MEMORY:
-            raise MemoryError
-    return exchange.result()
-
-
-def _read_memory(pid: int) -> int:
-    """Return the resident memory of a process in bytes; 0 where the system does not tell."""
-    try:
-        with open(f"/proc/{pid}/statm", encoding="ascii") as file:  # noqa: PTH123
-            return int(file.read().split()[1]) * _PAGE_BYTES
-    except (OSError, IndexError):
-        return 0
-
-
 _Turn: TypeAlias = asyncio.Future[Worker]
 """The place of a request in the queue: it becomes the worker that the request gets."""
 
@@ -191,15 +155,13 @@ class WorkerPool:
             exchange = asyncio.ensure_future(worker.exchange(request))
             is_last = False
             try:
-                head, body = await _wait_for_answer(worker, exchange)
+                async with asyncio.timeout(ANSWER_TIMEOUT):
+                    head, body = await asyncio.shield(exchange)
                 is_last = head.pop(IS_LAST)
                 return head, body
             except TimeoutError:
                 message = f"the answer took longer than {ANSWER_TIMEOUT:.0f} s: ask for less"
                 raise RejectedRequestError(408, message) from None
-            except MemoryError:
-                message = f"too large: it needs more than {MAX_EXTRA_MEMORY // 10**6} MB of memory"
-                raise RejectedRequestError(422, message) from None
             except asyncio.CancelledError:  # the client has left; most answers are there soon
                 await asyncio.wait([exchange], timeout=DISCONNECT_GRACE)
                 raise
@@ -208,7 +170,6 @@ class WorkerPool:
                     422, "too large: the process ended without an answer"
                 ) from None
             finally:
-                worker.end_request()
                 if is_last or not exchange.done() or exchange.exception() is not None:
                     exchange.cancel()
                     await worker.stop()
