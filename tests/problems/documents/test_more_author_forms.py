@@ -102,7 +102,79 @@ GRU = (
     "A GRU: W_z = 1, U_z = 0, W_r = 1, U_r = 0, W_n = 1, U_n = 1, h_0 = 1, x_1 = 0.5\n\n"
     "z_1 = 0.622\nr_1 = 0.622\nn_1 = 0.808\nh_1 = (1 - z_1) h_0 + z_1 n_1 = VALUE\n"
 )
+GAMMA = """Layer norm of one token, $$x = [1, 3, 2, 6]$$
+gamma = [2, 1, 1, 1]
+beta  = [0, 1, 0, 0]
+
+mean = 3
+variance = 3.5
+x_hat = (x - mean) / sqrt(variance) = [-1.069, 0.000, -0.535, 1.604]
+y = gamma * x_hat + beta = [-2.138, VALUE, -0.535, 1.604]
+"""
+LOG = """Q:
+[[1. 0.]
+ [0. 2.]]
+K:
+[[1. 1.]
+ [0. 8.]]
+V:
+[[1. 0.]
+ [0. 1.]]
+Attention weights (softmax of scores / sqrt(d_k), row = query):
+[[6.698e-01 3.302e-01]
+ [1.000e-04 VALUE]]
+Row sums: [1. 1.]
+"""
+TRIMMED = f"{QKV}```\n>>> softmax(Q @ K.T / np.sqrt(2))\n[[0.67 0.33]\n [0.5  VALUE]]\n```\n"
+TABLES = f"""{QKV}Scores:
+
+| | $k_1$ | $k_2$ |
+|--|--|--|
+| $q_1$ | 1 | 0 |
+| $q_2$ | 2 | 2 |
+
+Exponentials after the division by √2:
+
+| | $e^{{s_1}}$ | $e^{{s_2}}$ | sum |
+|--|--|--|--|
+| $q_1$ | 2.03 | 1.00 | 3.03 |
+| $q_2$ | 4.11 | 4.11 | VALUE |
+"""
+LETTERS = """An Elman network: $h_t = \\tanh(W x_t + U h_{t-1} + c)$
+
+$W = 1$, $U = 0.5$, $c = 0$
+
+$h_0 = 0$, $x_1 = 1$, $x_2 = 0$, $h_1 = 0.762$, $h_2 = VALUE$
+"""
+NUMBERS = """A recurrent network with u = 0.5, w = 1, b = 0 and x1 = 2, x2 = 1, h0 = 0:
+h1 = tanh(0.5·2 + 1·0 + 0) = 0.762
+h2 = tanh(0.5·1 + 1·0.762 + 0) = VALUE
+"""
+GRU_NUMBERS = GRU.replace("(1 - z_1) h_0 + z_1 n_1", "(1 - 0.622) · 1 + 0.622 · 0.808")
+RUSSIAN = (
+    f"{QKV}Делим на √2, применяем каузальную маску и softmax.\n\n"
+    "$A = [[1.00, 0.00], [0.50, VALUE]]$\n"
+)
+SPOKEN = f"{QKV}No scaling. The softmax of the first row gives 0.73 and VALUE.\n"
+ASIDE = f"{QKV}No scaling.\n\nsoftmax (row-wise) = [[0.73, 0.27], [0.5, VALUE]]\n"
+FFN = """W1 = [[1, -1]], b1 = [[0, 1]], W2 = [[2], [1]], b2 = [[1]], x = [[3]]
+
+xW1 + b1 = [[3, -2]]
+max(0, xW1 + b1) = [[3, 0]]
+FFN(x) = [[VALUE]]
+"""
 FORMS = {
+    "weights in a sentence": ("notes.md", SPOKEN, "0.27", "0.37", "weights"),
+    "a remark before the equals sign": ("notes.md", ASIDE, "0.5", "0.8", "weights"),
+    "a function as a name": ("notes.md", FFN, "7", "8", "output"),
+    "gamma and beta below each other": ("notes.txt", GAMMA, "1.000", "1.300", "output"),
+    "rounded numbers with exponents": ("run.log", LOG, "9.999e-01", "9.499e-01", "weights"),
+    "zeros that NumPy drops": ("notes.md", TRIMMED, "0.5 ", "0.6 ", "weights"),
+    "tables of queries and keys": ("notes.md", TABLES, "8.23", "9.23", "sums"),
+    "letters of weights by formula": ("notes.md", LETTERS, "0.363", "0.463", "h"),
+    "letters of weights by numbers": ("notes.txt", NUMBERS, "0.852", "0.752", "h"),
+    "convention of a gate in numbers": ("notes.md", GRU_NUMBERS, "0.881", "0.927", "h"),
+    "root and mask in Russian": ("notes.md", RUSSIAN, "0.50", "0.80", "weights"),
     "output of code": ("notes.md", SESSION, "4", "5", "scores"),
     "output in comments": ("notes.md", COMMENTS, "2", "3", "scores"),
     "a softmax of the author's": ("log.txt", MY_SOFTMAX, "0.5000", "0.9000", "weights"),
@@ -170,6 +242,19 @@ def test_unknown_function_names_no_step() -> None:
     text = f"{QKV}```\nA = normalize(Q @ K.T / np.sqrt(2))\nA = [[0.67, 0.33], [0.50, 0.50]]\n```\n"
     (example,) = read_document(text.encode(), "notes.md").examples
     assert example.verdict != "wrong"
+
+
+def test_unread_matrix_leaves_an_unexplained_number_in_doubt() -> None:
+    text = GAMMA.replace("gamma =", "$\\omega$ =").replace("VALUE", "1.000")
+    (example,) = read_document(text.encode(), "notes.md").examples
+    assert example.verdict == "not judged"
+
+
+def test_letter_without_a_time_is_no_other_step() -> None:
+    givens = "LSTM\n\nW_i = 1, W_f = 1, W_o = 1, W_c = 1, U_i = 1, U_f = 1, U_o = 1, U_c = 1\n\n"
+    text = f"{givens}x_1 = 1, h_0 = 0, c_0 = 0\n\ni_1 = 0.731\n\nh = [[0.731]]\n"
+    (example,) = read_document(text.encode(), "notes.md").examples
+    assert example.verdict == "not judged"
 
 
 def test_number_that_fits_nowhere_is_said() -> None:

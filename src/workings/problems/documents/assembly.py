@@ -437,6 +437,8 @@ class AttentionAssembler:
     def _take_claims(self, claims: dict[str, Versions], step: str, heads: int) -> None:
         for part in (None, *range(1, heads + 1)):
             rows = self._get(step, part)
+            if rows and step == "sums" and len(rows) == 1 < len(rows[0]) and not self._columns:
+                rows = transpose_rows(rows)  # as NumPy prints a vector
             if rows is None and step == "scaled":
                 rows = self._get_softmax_input(part)
             if rows is None:

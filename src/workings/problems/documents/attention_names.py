@@ -9,7 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from workings.problems.documents.chains import Element, Statement, Symbol, Token, read_literal
+from workings.problems.documents.chains import (
+    Element,
+    Statement,
+    Symbol,
+    Token,
+    parse_symbol,
+    read_literal,
+)
 from workings.problems.documents.dot_products import read_dot_product
 from workings.problems.documents.entries import (
     Entry,
@@ -33,6 +40,7 @@ from workings.problems.documents.formulas import (
 )
 from workings.problems.documents.matrices import Rows
 from workings.problems.documents.sources import Grid
+from workings.problems.documents.sources.plain import to_plain
 from workings.problems.documents.words import find_adjective, find_caption_role, find_head
 from workings.problems.numbers import read_number, transpose_rows
 
@@ -257,7 +265,7 @@ class AttentionNames:
             return entries
         if role in ("scores", "scaled") and statement.value and _has_infinity(statement.value):
             role = "masked"
-        if not _is_plausible(role, statement):
+        if not _is_plausible(role, statement) or (role == "sums" and _is_check(statement)):
             return entries
         entries += self._read_factors(role, statement)
         entry = self._make_entry(role, evidence, statement)
@@ -356,6 +364,8 @@ class AttentionNames:
         if symbol is None or (usual is None and len(symbol.base) > 1):
             own = find_caption_role(symbol.base) if symbol is not None else None
             caption = own or caption
+            if symbol is None and caption is None and (role := self._find_labeled(statement)):
+                return role, "letter"
             if caption is None or (symbol is None and not self._is_captioned(statement)):
                 return None
             return self._adapt(caption), "caption"
@@ -366,6 +376,18 @@ class AttentionNames:
         if usual is not None:
             return self._adapt(usual), "letter"
         return (self._adapt(caption), "caption") if caption in PER_HEAD | {"output"} else None
+
+    def _find_labeled(self, statement: Statement) -> str | None:
+        """Return the step whose letter with an index is above each column of a table."""
+        grid = self._grids[statement.value_grid] if statement.value_grid >= 0 else None
+        bases = (
+            {parse_symbol(to_plain(label).strip("\v ")).base for label in grid.column_labels}
+            if (grid is not None and len(grid.column_labels) > 1)
+            else set()
+        )
+        usual = ATTENTION_ROLES.get(bases.pop().lower()) if len(bases) == 1 else None
+        is_step = usual in PER_HEAD or usual == "K"
+        return ("scores" if usual == "K" else usual) if is_step else None
 
     def _guess(self, symbol: Symbol | None, statement: Statement) -> str | None:
         """Return scaled or masked for the letter of the scores with a mark: E_s, S', L''."""
@@ -633,6 +655,12 @@ def _is_plausible(role: str, statement: Statement) -> bool:
     if rows is None or role in ("scores", "scaled", "masked", "mask"):
         return True
     return not _has_infinity(rows)
+
+
+def _is_check(statement: Statement) -> bool:
+    """Return True for the sums 1, 1, 1 of the rows of weights."""
+    cells = [cell for row in statement.value or [] for cell in row]
+    return bool(cells) and all(re.fullmatch(r"1(?:[.,]0*)?|0?[.,]99+|1[.,]0+1", c) for c in cells)
 
 
 def _is_weighted_sum(element: Element) -> bool:

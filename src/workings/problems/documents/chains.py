@@ -13,6 +13,7 @@ from itertools import pairwise
 from workings.problems.documents.matrices import Rows
 from workings.problems.documents.sources import Grid, Line, Place, Source
 from workings.problems.documents.sources.cells import evaluate_constant, is_number, read_cell
+from workings.problems.documents.words import ROLE_WORDS
 
 FUNCTIONS = frozenset(
     [
@@ -53,52 +54,6 @@ FUNCTIONS = frozenset(
 _FUNCTIONS_AND_WORDS = frozenset(
     {"attention", "mean", "max", "cat", "where", "ones", "sin", "cos", "std", "var", "ln"}
 )
-ROLE_WORDS = frozenset(
-    [
-        "scores",
-        "score",
-        "weights",
-        "output",
-        "outputs",
-        "mixed",
-        "masked",
-        "scaled",
-        "mask",
-        "attn",
-        "attention",
-        "query",
-        "queries",
-        "key",
-        "keys",
-        "value",
-        "values",
-        "input",
-        "inputs",
-        "context",
-        "hidden",
-        "activated",
-        "logits",
-        "probs",
-        "embeddings",
-        "out",
-        "result",
-        "exponentials",
-        "sums",
-        "normalised",
-        "base",
-        "head",
-        "gamma",
-        "beta",
-        "eps",
-        "epsilon",
-        "mu",
-        "sigma",
-        "normalized",
-        "encoding",
-        "variance",
-        "mean",
-    ]
-)
 _MAX_LINE = 4_000
 _MAX_FORMULA_LINE = 60  # a longer line without a relation is prose
 _SCRIPT = (
@@ -120,15 +75,25 @@ _TOKEN = re.compile(
 _PROSE_AFTER = re.compile(r"-[^\W\d_]|\s+[a-zà-ÿ]{2,}(?![_(])")
 _LETTER = re.compile(r"[A-Za-zα-ωΑ-Ω]")
 _LETTER_NUMBER = re.compile(r"([A-Za-zα-ω])[\u0300-\u036f]?(\d{1,3})")
-_WEIGHT = re.compile(r"([Ww])([QKVOqkvoxh]|hh|xh|[ifogczrn12])|(b)([QKVO])|(d)(k|v|q|model|h)")
+_WEIGHT = re.compile(
+    r"([Ww])([QKVOqkvoxh]|hh|xh|[ifogczrn12])|([Uu])([xhifogczr])|(b)([QKVOifogczr])"
+    r"|(d)(k|v|q|model|h)"
+)
 _CAPITALS = re.compile(r"[QKVXWAZSOPHEYMCTB]{2,5}")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ACCENT = re.compile(r"[\u0300-\u036f]")
 _PROJECTIONS = "QKVO"
-# A caption ends at them: "the softmax is α_1 = …, so z_1 = …".
+# A caption ends at these: "the softmax is α_1 = …, so z_1 = …".
+_ASIDE = re.compile(  # softmax (row-wise) = …
+    r"\s\((?:row|column|per|each|rounded|approx|over|along|zeilen|spalten|gerundet|pro|je|par|por"
+    r"|arrondi|redondead|按|逐)[^()\ue000]{0,40}\)\s*(?=[=≈:])",
+    re.IGNORECASE,
+)
+_REMARK = re.compile(r"\([^()\ue000]*\)")
+_LETTERS = re.compile(r"[^\W\d_]{3}")
 _CONSEQUENCES = frozenset(
-    ["so", "thus", "hence", "therefore", "gives", "giving", "yields", "yielding", "somit", "daher",
-     "damit", "folglich", "donc", "ainsi", "luego", "entonces", "así", "所以", "因此", "得到"]
+    ["so", "thus", "hence", "therefore", "somit", "daher", "damit", "folglich", "donc", "ainsi",
+     "luego", "entonces", "así", "所以", "因此"]
 )  # fmt: skip
 _SOFTMAX = re.compile(r"(?!.*(?:log|grad|back|deriv|jacob))\w*softmax\w*", re.IGNORECASE)
 _ASSIGNED = re.compile(r"(?:^|\v)\s*([A-Za-z]\w+)\s*=(?!=)")
@@ -329,7 +294,7 @@ def _resolve_words(tokens: list[Token]) -> list[Token]:
         before = tokens[k - 1] if k else None
         after = tokens[k + 1] if k + 1 < len(tokens) else None
         if token.kind == "open" and (
-            depth or (before is not None and before.kind in ("func", "sym"))
+            depth or (before is not None and before.kind in ("func", "sym", "rel", "op"))
         ):
             depth += 1
         elif token.kind == "close" and depth:
@@ -337,6 +302,12 @@ def _resolve_words(tokens: list[Token]) -> list[Token]:
         if token.kind == "word" and token.text.isascii() and token.text[:1].isalpha():
             is_beside = (after is not None and after.kind == "op" and after.text in "@*/") or (
                 before is not None and before.kind in ("op",) and before.text in "@*/√+"
+            )
+            is_beside |= (
+                k > 1
+                and before is not None
+                and before.text == "-"
+                and (tokens[k - 2].kind in ("sym", "num", "close"))
             )
             is_known = token.text.lower() in ROLE_WORDS
             is_left = after is not None and after.kind == "rel"
@@ -414,7 +385,7 @@ def find_runs(source: Source) -> list[Run]:
         has_relation = any(sign in line.text for sign in "=≈~:\ue000←")
         if has_relation or len(line.text) <= _MAX_FORMULA_LINE:
             known = variables if line.is_code else ()
-            scanner.scan(tokenize(line.text, known), number, line.place)
+            scanner.scan(tokenize(_ASIDE.sub(" ", line.text), known), number, line.place)
         else:
             scanner.joins = False  # prose
     return scanner.runs
@@ -804,10 +775,19 @@ def _find_label(source: Source, line: int) -> str:
         text = source.lines[k].text.strip(" \v")
         if text and source.lines[k].level:
             return text[:200]
+        text = _drop_remarks(text)
         if text:
             after = re.split("\ue001|=", text)[-1].strip(" ,;.\v")
             return after[-200:] if after and not after[0].isdigit() else ""
     return ""
+
+
+def _drop_remarks(text: str) -> str:
+    """Return a caption without what it has in parentheses: "Weights (rows = queries):"."""
+    bare = text
+    for _ in range(3):
+        bare = _REMARK.sub(" ", bare)
+    return " ".join(bare.split()) if text.endswith(":") and _LETTERS.search(bare) else text
 
 
 def format_element(element: Sequence[Token]) -> str:

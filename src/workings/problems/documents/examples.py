@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from workings.problems.documents.attention_names import AttentionNames, format_canonical
 from workings.problems.documents.chains import Statement, Symbol
 from workings.problems.documents.dot_products import DOT_PRODUCT
-from workings.problems.documents.entries import Entry, get_numbers, get_symbol, is_scalar
+from workings.problems.documents.entries import Entry, get_numbers, is_scalar
 from workings.problems.documents.layer_names import NAMES, LayerNames
 from workings.problems.documents.matrices import Rows
 from workings.problems.documents.sources import Place, Source
@@ -148,9 +148,9 @@ def split_examples(
         source.grids,
         headings,
     )
-    of_kind = [(kind, get_symbol(s)) for s, kind in zip(statements, kinds, strict=True)]
+    of_kind = list(zip(kinds, statements, strict=True))
     layers = {
-        kind: LayerNames(kind, headings, [s for k, s in of_kind if k == kind and s is not None])
+        kind: LayerNames(kind, headings, [s for k, s in of_kind if k == kind])
         for kind in set(kinds) - {"attention"}
         if kind in KINDS
     }

@@ -10,9 +10,10 @@ from workings.problems.check import Report
 from workings.problems.diagnosis import UNKNOWN
 from workings.problems.documents.assembly import Assembly, AttentionAssembler
 from workings.problems.documents.chains import Statement
-from workings.problems.documents.entries import Entry
+from workings.problems.documents.entries import Entry, get_symbol
 from workings.problems.documents.examples import Example, find_place
 from workings.problems.documents.layer_assembly import LayerAssembler
+from workings.problems.documents.layer_names import find_step_of_letter
 from workings.problems.documents.placement import find_unplaced
 from workings.problems.documents.reports import (
     ExampleReport,
@@ -96,6 +97,8 @@ class ExampleJudge:
             assembly, problem, report = self._check_as_given(assembly, problem, report)
         if self._rests_on_values(report):
             self.why = self.why or "only its numbers name the matrix that may be wrong"
+        if unread := self._find_unread_before(report):
+            self.why = self.why or f"{unread.text} has no known name"
         while self.why and self._is_doubtful(report):
             report = self._withdraw(problem, report)
         self._mark_judged()
@@ -227,7 +230,8 @@ class ExampleJudge:
     def _name_by_value(self, assembly: Assembly, problem: Problem) -> Problem:
         """Return the problem with claims that only their numbers name."""
         problem, freed = self._free_misnamed(assembly, problem)
-        names = name_by_value(problem, [s for s in self._example.bare if not self._is_copy(s)])
+        bare = [s for s in self._example.bare if not self._is_copy(s)]
+        names = name_by_value(problem, bare, self._list_steps_of_letter)
         names += self._name_by_trial(assembly, problem, names)
         for path, statement in names:
             assert statement.value is not None
@@ -245,12 +249,19 @@ class ExampleJudge:
                 continue
             if self._example.names is not None and self._example.names.is_summand(statement):
                 continue
+            if self._list_steps_of_letter(statement):
+                self.why = self.why or f"nothing says when {statement.text} is"
             is_named = len([e for e in statement.elements if e]) > 1
             is_open = is_named or self._is_unexplained(statement)
             if is_open and may_be_a_step(problem, statement.value):
                 what = statement.text if is_named else "a matrix"
                 self.why = self.why or f"{what} has no known name"
         return problem
+
+    def _list_steps_of_letter(self, statement: Statement) -> set[str]:
+        """Return the step that the letter of a statement is, if the kind has fixed letters."""
+        step = find_step_of_letter(self._example.kind, statement)
+        return {step} if step else set()
 
     def _is_unexplained(self, statement: Statement) -> bool:
         """Return True for a matrix among those of the example that repeats none of them."""
@@ -282,8 +293,9 @@ class ExampleJudge:
         ]
         for statement in bare[:_MAX_TRIALS]:
             shares: list[tuple[float, str]] = []
+            steps = self._list_steps_of_letter(statement)
             for path in list_possible_steps(problem, statement):
-                if path not in taken:
+                if path not in taken and (not steps or path.rpartition(".")[2] in steps):
                     shares.append((self._try_name(assembly, path, statement), path))
             shares.sort(reverse=True)
             if shares and is_leading([share for share, _ in shares]):
@@ -426,6 +438,23 @@ class ExampleJudge:
             return False
         entries = [e for e in self._example.entries if e.role == first.step]
         return bool(entries) and all(entry.evidence == "value" for entry in entries)
+
+    def _find_unread_before(self, report: Report) -> Statement | None:
+        """Return a matrix with a letter that no step has, printed before the first wrong one."""
+        first = report.first
+        entries = self._example.entries
+        lines = [e.statement.line for e in entries if first and e.role == first.step]
+        names = self._example.names
+        unread = (
+            statement
+            for statement in self._example.bare
+            if statement.value_grid >= 0
+            and get_symbol(statement) is not None
+            and statement.line < min(lines, default=0)
+            and statement.section in self._example.sections
+            and not (names is not None and names.is_summand(statement))
+        )
+        return next(unread, None)
 
     def _is_doubtful(self, report: Report) -> bool:
         """Return True if the first wrong number may be wrong only as it was read.

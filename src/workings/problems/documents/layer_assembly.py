@@ -7,7 +7,8 @@ from typing import Any
 from workings.errors import UserError
 from workings.problems.documents.assembly import Assembly, Prints, Versions, nest_claims, shape_of
 from workings.problems.documents.attention_names import format_canonical
-from workings.problems.documents.entries import to_row
+from workings.problems.documents.chains import Element
+from workings.problems.documents.entries import Entry, to_row
 from workings.problems.documents.examples import Example, is_given
 from workings.problems.documents.layer_names import find_activation
 from workings.problems.documents.matrices import Rows
@@ -108,13 +109,26 @@ class LayerAssembler:
         for entry in self._example.claims:
             for element in entry.statement.elements[1:]:
                 text = re.sub(r"[\s·*×∘⊙@]", "", format_canonical(element)).lower()
-                if entry.role == "h" and (
-                    match := re.search(r"\(1-[zu]\)\(?(.[\u0300-\u036f]?)", text)
-                ):
-                    form["update"] = "candidate" if match[1] == "h" else "state"
+                if entry.role == "h" and (update := self._find_update(text, element, entry)):
+                    form["update"] = update
                 elif entry.role == "n" and re.search(r"\(rh\)|r_?h(?![a-z])", text):
                     form["reset"] = "before"
         return form
+
+    def _find_update(self, text: str, element: Element, entry: Entry) -> str | None:
+        """Return what 1 − z multiplies, in letters or in the numbers that stand for them."""
+        if match := re.search(r"\(1-[zu]\)\(?(.[\u0300-\u036f]?)", text):
+            return "candidate" if match[1] == "h" else "state"
+        numbers = [token.text for token in element if token.kind == "num"]
+        if not re.match(r"\(1-[\d.,]+\)", text) or len(numbers) != 5 or entry.part is None:
+            return None
+        before = self._prints.first("h", entry.part - 1) or self._prints.first("h0")
+        candidate = self._prints.first("n", entry.part)
+        values = [abs(float(rows[0][0])) if rows else None for rows in (before, candidate)]
+        factor = abs(float(numbers[2].replace(",", ".")))
+        if values.count(factor) != 1:
+            return None
+        return ("candidate", "state")[values.index(factor)]
 
     def _read_recurrent(self, given: dict[str, Rows], claims: dict[str, Versions]) -> None:
         """Put the gates of an LSTM side by side, as the format has them; vectors become rows."""

@@ -7,6 +7,7 @@ letter may be two steps.
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from workings.problems.documents.attention_names import format_canonical
 from workings.problems.documents.chains import Statement, Symbol
@@ -89,16 +90,33 @@ _CAPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
+_GIVENS = frozenset({"X", "W", "b", "gamma", "beta", "eps", "width", "base", "W_xh", "W_hh"})
+
+
+def find_step_of_letter(kind: str, statement: Statement) -> str | None:
+    """Return the step that the letter of a statement is in a kind, without its time or place."""
+    symbol = get_symbol(statement)
+    for role, names in NAMES.get(kind, {}).items() if symbol is not None else ():
+        if symbol is not None and symbol.name in names.split() and role not in _GIVENS:
+            return role
+    return None
+
+
 class LayerNames:
     """Names the statements of a section that is about one of these kinds."""
 
-    def __init__(self, kind: str, headings: Sequence[str], symbols: Sequence[Symbol] = ()) -> None:
+    def __init__(
+        self, kind: str, headings: Sequence[str], statements: Sequence[Statement] = ()
+    ) -> None:
         self._kind, self._headings = kind, headings
+        symbols = [symbol for s in statements if (symbol := get_symbol(s)) is not None]
         table = NAMES.get(kind, {name: name for name in KINDS[kind].matrices})
         self._announced: Symbol | None = None  # of a formula without numbers right before
         self._roles = {name: role for role, names in table.items() for name in names.split()}
         if kind == "rnn" and any(s.base == "h" and any(get_numbers(s)) for s in symbols):
             self._roles |= {"a": "sum", "s": "sum"}  # h_1 = tanh(a_1)
+        if kind == "rnn":
+            self._roles |= _find_scalar_weights(statements) | _find_weights(statements)
 
     def resolve(self, statement: Statement) -> list[Entry]:
         """Return what a statement says; [] if it names nothing of the kind."""
@@ -158,6 +176,8 @@ class LayerNames:
             return [self._with_row("variance", statement, _drop_square(symbol))]
         if symbol is not None and _is_squared(symbol) and symbol.base == "s":
             return [self._with_row("variance", statement, _drop_square(symbol))]
+        if symbol is None and _calls(statement, "ln", "layernorm"):
+            return [self._make("output", statement, "formula")]
         role = self._roles.get(symbol.name) if symbol is not None else None
         caption = self._find_caption(statement)
         if role is not None and symbol is not None:
@@ -187,7 +207,9 @@ class LayerNames:
             return [self._make("width", statement, "letter")]
         if symbol is not None and symbol.base == "base" and is_scalar(statement.value):
             return [self._make("base", statement, "letter")]
+        is_word = symbol is not None and self._roles.get(symbol.text) == "encoding"
         is_call = bool(left) and left[0].text.split("_")[0].lower() == "pe"
+        is_call = is_call or (is_word and len(left[0].text) > 1)
         numbers = [int(t.text) for t in left if t.kind == "num" and t.text.isdigit()]
         numbers = numbers or list(get_numbers(left[0].symbol) if is_call else ())
         if is_call and len(numbers) == 1 and is_vector(statement.value):
@@ -209,7 +231,8 @@ class LayerNames:
     def _resolve_feed_forward(self, statement: Statement, symbol: Symbol | None) -> list[Entry]:
         formulas = [format_canonical(e) for e in statement.elements if len(e) > 1]
         texts = " ".join(_format_indexed(e) for e in statement.elements)
-        step = _infer_layer(texts) if formulas else None
+        step = "output" if _calls(statement, "ffn", "mlp") else None
+        step = step or (_infer_layer(texts) if formulas else None)
         if step is not None:
             return [self._make(step, statement, "formula")]
         if symbol is not None:
@@ -281,6 +304,56 @@ class LayerNames:
             return f"b_{gate}"
         is_recurrent = base in ("U", "R") or source == "h"
         return f"U_{gate}" if is_recurrent else f"W_{gate}"
+
+
+def _calls(statement: Statement, *names: str) -> bool:
+    """Return True for a value of a function: FFN(X) = [matrix]."""
+    left = statement.elements[0] if len(statement.elements) == 2 else ()
+    return len(left) > 1 and left[0].text.lower() in names and left[1].kind == "open"
+
+
+def _find_weights(statements: Sequence[Statement]) -> dict[str, str]:
+    """Return the letters of the weights as formulas show them: W x_t + U h_{t-1} + c."""
+    roles: dict[str, str] = {}
+    for statement in statements:
+        for element in statement.elements[1:]:
+            tokens = [token for token in element if token.text not in "·*×@"]
+            products = set()
+            for pair in pairwise(tokens):
+                names = [t.symbol.base for t in pair if t.kind == "sym" and t.symbol is not None]
+                for name, state in (names, names[::-1]) if len(names) == 2 else ():
+                    if state in ("x", "X", "h") and name not in ("x", "X", "h", "b", "tanh"):
+                        symbol = next(t.symbol for t in pair if t.symbol and t.symbol.base == name)
+                        products.add((symbol.name, "W_hh" if state == "h" else "W_xh"))
+            if {role for _, role in products} == {"W_xh", "W_hh"}:
+                roles |= dict(products)
+    return roles
+
+
+def _find_scalar_weights(statements: Sequence[Statement]) -> dict[str, str]:
+    """Return the letters of weights by their numbers: tanh(0.3·1 + 0.5·0.2), with w = 0.3, x = 1.
+
+    Letters that say by themselves which weight they are keep their role.
+    """
+    values: dict[str, list[str]] = {}
+    for statement in statements:
+        symbol = get_symbol(statement)
+        if symbol is not None and symbol.base in "wuvWUVx" and is_scalar(statement.value):
+            name = "x" if symbol.base == "x" else symbol.name
+            values.setdefault(name, []).append((statement.value or [[""]])[0][0])
+    letters = {name: own[0] for name, own in values.items() if name in tuple("wuvWUV")}
+    for statement in statements:
+        for element in statement.elements[1:]:
+            numbers = [token.text for token in element if token.kind == "num"]
+            is_sum = len(numbers) in (4, 5) and any(t.text == "tanh" for t in element)
+            if not is_sum or numbers[1] not in values.get("x", []):
+                continue
+            names = [[n for n, v in letters.items() if v == number] for number in numbers[:3:2]]
+            if names[0] == names[1] and len(names[0]) == 2:  # the same number: it is all one
+                return dict(zip(names[0], ("W_xh", "W_hh"), strict=True))
+            if all(len(own) == 1 for own in names) and names[0] != names[1]:
+                return {names[0][0]: "W_xh", names[1][0]: "W_hh"}
+    return {}
 
 
 def _find_argument(statement: Statement) -> Rows | None:

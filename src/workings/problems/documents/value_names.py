@@ -1,6 +1,6 @@
 """Name matrices that nothing else names: by their shape and their numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -9,21 +9,31 @@ from workings.problems.documents.chains import Statement
 from workings.problems.documents.matrices import Rows
 from workings.problems.numbers import Number, read_number
 from workings.problems.problem import Problem
-from workings.problems.problem_file import format_claim_path
+from workings.problems.problem_file import format_claim_path, remove_part_index
 
 _MIN_SHARE = 0.6  # of the numbers must be those of the step: the others may be wrong
 _MIN_LEAD = 0.3  # over the next step
 
 
-def name_by_value(problem: Problem, statements: Sequence[Statement]) -> list[tuple[str, Statement]]:
-    """Return the paths of the steps that unnamed matrices show, with their statements."""
+def name_by_value(
+    problem: Problem,
+    statements: Sequence[Statement],
+    allowed: Callable[[Statement], Collection[str]],
+) -> list[tuple[str, Statement]]:
+    """Return the paths of the steps that unnamed matrices show, with their statements.
+
+    `allowed` returns the steps that the letter of a statement may be; none if it may be any.
+    """
     claimed = {claim.key for claim in problem.claims}
     names: list[tuple[str, Statement]] = []
     for statement in statements:
         if statement.value is None or statement.value_grid < 0:
             continue
         shares = []
+        roles = allowed(statement)
         for step in problem.steps:
+            if roles and remove_part_index(step.key) not in roles:
+                continue
             if step.is_claimable and step.is_shown and step.key not in claimed:
                 exact = problem.orient(problem.exact_matrices[step.key].mid)
                 shares.append((compute_share(statement.value, exact), step.key))

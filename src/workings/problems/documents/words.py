@@ -3,6 +3,17 @@
 
 import re
 
+# Names of steps and givens that are words: after "=" or an operator they are symbols.
+ROLE_WORDS = frozenset(
+    [
+        "scores", "score", "weights", "output", "outputs", "mixed", "masked", "scaled", "mask",
+        "attn", "attention", "query", "queries", "key", "keys", "value", "values", "input", "inputs",
+        "context", "hidden", "activated", "logits", "probs", "embeddings", "out", "result",
+        "exponentials", "sums", "normalised", "base", "head", "gamma", "beta", "eps", "epsilon", "mu",
+        "sigma", "normalized", "encoding", "variance", "mean",
+    ]
+)  # fmt: skip
+
 # In order of precedence: a caption "softmax of the scaled scores" is of the weights.
 _ATTENTION_CAPTIONS: tuple[tuple[str, str], ...] = (
     ("mask", r"^\W*(?:(?:the|a|causal|attention|look-?ahead|die|le|la)\s+)*(?:mask|maske|masque|máscara)\W*$|掩码矩阵"),
@@ -74,6 +85,8 @@ _HIDES_LATER = re.compile(
     r"(?:ahead|future|later|zukunft|spätere|nach\s+vorne)|(?:darf|dürfen|kann|können)\s+[^.!?,;]{0,30}?\bnicht\b[^.!?,;]{0,40}?(?:zukunft|zukünftig|spätere|nachfolgende)"
     r"|masqu\w+\s+(?:l(?:e|es|a)\s+)?(?:futurs?|(?:mots?|jetons?|tokens?|positions?)\s+(?:futur|suivant))|(?:enmascar|oculta)\w*\s+(?:el\s+|los\s+|las\s+)?(?:\w+\s+)?futur"
     r"|(?:che|ẩn|không\s+(?:được\s+)?(?:nhìn|thấy))\s+[^.!?]{0,30}(?:tương\s+lai|phía\s+sau)"
+    r"|каузальн\w*\s+маск|маск\w*\s+[^.!?]{0,30}будущ|будущ\w*\s+[^.!?]{0,30}(?:закры|скры|маск)|не\s+(?:видит|видят|может)[^.!?]{0,30}(?:будущ|следующ)"
+    r"|maschera\s+causale|máscara\s+causal|causale?\s+masker|因果マスク|未来の[^。]{0,20}(?:見えない|見ない|マスク)"
     r"|\btri[ul]\s*\(|因果(?:掩码|遮罩|注意力)|(?:看不到|不能看到?)[^。]{0,12}(?:未来|后面|之后)",
     re.IGNORECASE,
 )
@@ -86,7 +99,10 @@ _ADJECTIVES = (
     ("scaled", r"\b(?:scaled|skalierte?[nrs]?|escalad[oa]s?)\W*$"),
     ("masked", r"\b(?:masked|maskierte?[nrs]?|masqué[es]*|enmascarad[oa]s?)\W*$"),
 )
-_MASK = re.compile(r"\bmask|\bcausal|kausal|masque|máscara|掩码|因果|autoregress", re.IGNORECASE)
+_MASK = re.compile(
+    r"\bmask|\bmasqu|\bcausal|kausal|máscara|enmascar|maschera|маск|каузал|mặt nạ|マスク|마스크|掩码|屏蔽|因果|autoregress",
+    re.IGNORECASE,
+)
 _SENTENCE = re.compile(r"(?<=[.!?。])\s+|\n|。")
 _COLUMNS = re.compile(
     r"(?:token|word|vector|input|wort|vektor)s?\W+(?:\w+\W+){0,4}(?:is|are|as|ist|sind|als)\W+(?:\w+\W+){0,2}(?:columns?|spalten?)"
@@ -164,7 +180,7 @@ def find_root_division(text: str) -> str | None:
 
 def mentions_scaling(text: str) -> bool:
     """Return True if a text has a root, or a word for scaling or division."""
-    return bool(_SCALING.search(text))
+    return bool(_SCALING.search(text) or _DIVISION.search(text))
 
 
 def hides_later_tokens(text: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from workings.errors import UserError
 from workings.problems.documents import latex
 from workings.problems.documents.matrices import Rows, parse_matrix
+from workings.problems.documents.sources.array_prints import restore_zeros, share_decimals
 from workings.problems.documents.sources.cells import is_arithmetic, read_cell
 from workings.problems.numbers import MAX_SIDE, transpose_rows
 
@@ -261,13 +262,15 @@ def _read_list(text: str, start: int, end: int) -> FoundGrid | None:
         return _read_tuples(start, end, body)
     if not re.search(r"[,;]", body):
         body = _LOST_SPACE.sub(r" \1", body)
+    body = restore_zeros(body) if "." in body else body
     head = raw[: raw.index("[")]
     try:
-        return FoundGrid(start, end, parse_matrix(head + body + (")" if head else ""), "it"))
+        rows = parse_matrix(head + body + (")" if head else ""), "it")
+        return FoundGrid(start, end, share_decimals(rows))
     except UserError as error:
         message = str(error).removeprefix("it: ")
-    rows = re.findall(r"\[([^\[\]]*)\]", body) or [body.strip("[]")]
-    cells = [re.split(r"[,;&]" if re.search("[,;&]", row) else r"\s+", row.strip()) for row in rows]
+    lines = re.findall(r"\[([^\[\]]*)\]", body) or [body.strip("[]")]
+    cells = [re.split(r"[,;&]" if re.search("[,;&]", s) else r"\s+", s.strip()) for s in lines]
     grid = make_grid(start, end, [[cell.strip() for cell in row] for row in cells])
     return grid if not grid.problem and grid.rows else FoundGrid(start, end, [], message)
 

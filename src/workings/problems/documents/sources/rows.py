@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from workings.problems.documents.matrices import Rows
 from workings.problems.documents.sources.base import Grid
 from workings.problems.documents.sources.tables import is_symbol
+from workings.problems.documents.words import ROLE_WORDS
 
 _MARK = re.compile("\ue000(\\d+)\ue001")
 _LABEL = re.compile(
@@ -57,6 +58,8 @@ def _find_stack(lines: Sequence[str], index: int, grids: Sequence[Grid]) -> list
         match = _LABEL.fullmatch(lines[k]) if "\ue000" in lines[k] else None
         if match is None or is_symbol(match["label"]) or match["label"].lower() in labels:
             break
+        if match["label"].lower() in ROLE_WORDS or is_symbol(match["label"].split()[-1]):
+            break  # gamma = …, beta = …; we get x = …
         rest = _REMARK.sub("", match["rest"]).strip()
         if not _holds_vectors(rest, grids) or (
             members and not _is_alike(members[0][1], rest, grids)

@@ -19,6 +19,7 @@ _SYMBOL = re.compile(
 )
 _TIME = re.compile(r"t|time|step|tick|zeit|schritt|pas|paso|时间", re.IGNORECASE)
 _PREVIOUS = re.compile(r"_(?:\{?\(?t\s?-\s?1\)?\}?|\{?(?:prev|old|before)\}?)$")
+_SUM = re.compile(r"(?:row\s+)?sum|Σ|Σ_j|total|(?:zeilen)?summe|somme|suma|总和|和", re.IGNORECASE)
 _INDEXED = re.compile(r"([A-Za-zα-ω][\u0300-\u036f]?)_?\{?\(?(\d{1,3})\)?\}?")
 
 
@@ -190,13 +191,22 @@ def _label(
     is_indexed = has_rows and all(
         _INDEXED.fullmatch(to_plain(name).strip("\v =:")) for name in beside
     )
-    if not label and is_indexed and len({_base(name) for name in beside}) == 1:
+    # q_1, q_2 beside and s_1, s_2 or e^(s_1) above: not the matrix Q
+    is_product = has_columns and all(
+        _INDEXED.fullmatch(name) or name.startswith(("e^", "exp"))
+        for name in (to_plain(name).strip("\v =:") for name in above if not _SUM.fullmatch(name))
+    )
+    if not label and is_indexed and not is_product and len({_base(name) for name in beside}) == 1:
         label = _base(beside[0]).upper()
     used.update(claimed)
     if claimed:
         corner = min(corner[0], *(i for i, _ in claimed)), min(corner[1], *(j for _, j in claimed))
     # A frame of positions, as pandas prints one: 0 1 2 above and beside the numbers.
     rows = _strip_index(rows) if not has_rows and not has_columns else rows
+    if has_rows and has_columns and len(above) > 2 and _SUM.fullmatch(above[-1]):
+        sums, rows = [row[-1:] for row in rows], [row[:-1] for row in rows]
+        yield TablePart("sum", sums, top, right - 1, "", row_labels)
+        column_labels = column_labels[:-1]
     yield TablePart(label.rstrip(":= "), rows, *corner, "", row_labels, column_labels)
 
 

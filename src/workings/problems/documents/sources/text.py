@@ -55,6 +55,14 @@ _R_PRINT = re.compile(  # [1,] before every row, [,1] above every column, as R p
 )
 _R_ROW = re.compile(r"^[ \t]*\[\d+,\]", re.MULTILINE)
 
+_WEIGHT = re.compile(r"(?<![\d.,])[01][.,]\d+(?!\d)")
+_SPOKEN_WEIGHTS = re.compile(  # softmax: 0.88 and 0.12
+    r"((?:soft-?max|weights|gewichte|poids|pesos|权重)[^.:=≈\n\d\[(]{0,60}"
+    r"(?::|\bare|\bgives?|\bsind|\bsont|\bson|[=≈])\s*)"
+    r"((?:[01][.,]\d+,?\s+){1,8}(?:and|und|et|y)\s+[01][.,]\d+)(?![\d%])",
+    re.IGNORECASE,
+)
+
 _JULIA_PRINT = re.compile(  # 2×3 Matrix{Float64}: above the numbers
     r"^(?:julia> ?([^\n]*)\n)?\s*(?:\d+×\d+|\d+-element) [^\n\[\]]{3,80}:[ \t]*$", re.MULTILINE
 )
@@ -75,6 +83,7 @@ def add_text(source: Source, raw: str, place_of: PlaceOf, *, is_code: bool = Fal
     text = text if is_code else name_outputs(text)
     text = _R_PRINT.sub(_strip_indices, text) if "[,1]" in text else text
     text = _JULIA_PRINT.sub(_name_julia_print, text) if "×" in text or "-element" in text else text
+    text = _SPOKEN_WEIGHTS.sub(_bracket_weights, text) if "0" in text else text
     text = _mark_grids(source, text, place_of)
     lines, numbers = _split_lines(text)
     tabled = _add_tables(source, lines, numbers, place_of)
@@ -122,6 +131,13 @@ def _take_comments(source: Source, text: str) -> str:
     elif "workings:" in text:
         text = re.sub(r"(?m)^[ \t]*%[ \t]*workings:[^\n]*", replace_comment, text)
     return text
+
+
+def _bracket_weights(match: re.Match[str]) -> str:
+    """Return the weights of a sentence as a row: softmax gives [0.88, 0.12]."""
+    numbers = _WEIGHT.findall(match[2])
+    separator = "; " if "," in numbers[0] else ", "
+    return f"{match[1]}[{separator.join(numbers)}]"
 
 
 def _strip_indices(match: re.Match[str]) -> str:
