@@ -122,3 +122,15 @@ def test_gradient_of_one_gate_can_be_claimed() -> None:
 def test_bad_forms_of_gates_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Problem(kind="lstm_gradient", given={**LSTM, **given})
+
+
+@pytest.mark.parametrize("ids", ["the sat", ["the", "sat"], [1, "sat"], [1, 3]])
+def test_ids_may_be_words(ids: Any) -> None:
+    given = {"vocabulary": ["the", "cat", "sat"], "ids": ids, "E": [[1, 0], [0, 1], [2, 2]]}
+    embedded = Problem(kind="embedding", given=given).solve()["embedded"]
+    np.testing.assert_array_equal(embedded, [[1, 0], [2, 2]])
+
+
+def test_an_unknown_word_is_refused() -> None:
+    with pytest.raises(UserError, match=r"given\.ids: 'dog' is not a token"):
+        Problem(kind="embedding", vocabulary=["the"], ids=["dog"], E=[[1, 0]])

@@ -83,6 +83,9 @@ def count_parameters(module: torch.nn.Module) -> int:
         ("attention heads=2", MultiHeadAttention(8, 2)),
         ("attention heads=2 bias=0", MultiHeadAttention(8, 2, bias=False)),
         ("feed_forward hidden=20", FeedForward(8, 20)),
+        ("transformer_block heads=2 hidden=20", torch.nn.TransformerEncoderLayer(8, 2, 20)),
+        ("positions count=30", torch.nn.Embedding(30, 8)),
+        ("positions", torch.nn.Embedding(6, 8)),
         ("layer_norm", LayerNorm(8)),
         ("batch_norm", torch.nn.BatchNorm1d(8)),
     ],
@@ -158,6 +161,9 @@ LAYERS = {"kind": "layers", "length": 20, "width": 4}
         ("directions-not-counted", "gru hidden=5 directions=2", {"parameters": 3 * 55}),
         ("input-length-used", "conv1d out=6 kernel=3", {"mult_adds": 20 * 72}),
         ("positions-not-counted", "linear out=6", {"mult_adds": 24}),
+        ("layers-forgotten", "transformer_block hidden=8 times=2", {"parameters": 172}),
+        ("term-left-out", "transformer_block hidden=8", {"parameters": 156}),
+        ("second-layer-forgotten", "transformer_block hidden=8", {"mult_adds": 20 * 96}),
     ],
 )
 def test_mistakes_by_hand(name: str, layer: str, claim: dict[str, int]) -> None:

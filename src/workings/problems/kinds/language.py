@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workings.errors import UserError
 from workings.languages import gettext
@@ -11,6 +11,7 @@ from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.kinds.layers import Angles, PositionEncoding
 from workings.problems.kinds.loss import Prediction
 from workings.problems.kinds.softmax import EXPONENTIALS_OPTION, build_weight_steps
+from workings.problems.labels import read_label
 from workings.problems.notation import Notation
 from workings.problems.ops import (
     Copy,
@@ -132,18 +133,41 @@ def _check_ids(given: Mapping[str, IntervalMatrix]) -> None:
             )
 
 
+def _rewrite_words(given: dict[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the givens with the words of a text as their numbers in the vocabulary."""
+    words, ids = given.get("vocabulary", table.get("vocabulary")), given.get("ids")
+    text = ids.split() if isinstance(ids, str) else ids
+    if words is None or not isinstance(text, list) or not any(isinstance(w, str) for w in text):
+        return given
+    labels = _VOCABULARY.parse("vocabulary", words)
+    numbers = [read_label(word, "given.ids", labels) for word in text]
+    if any(number is None for number in numbers):
+        raise UserError("given.ids: '?' is not a word")
+    return {**given, "ids": [int(number.value) for number in numbers if number is not None]}
+
+
+def _label_vocabulary(size: str, sizes: Sizes, setting: Setting) -> tuple[str, ...]:
+    """Return the words of the embedding's rows."""
+    words: tuple[str, ...] = setting.options["vocabulary"]
+    return words if size == "v" and len(words) == sizes.sizes.get("v") else ()
+
+
+_VOCABULARY = replace(make_words(is_required=False), is_given=False)
 EMBEDDING = Kind(
     name="embedding",
     matrices={"ids": ("1", "n"), "E": ("v", "d"), "P": ("n", "d")},
     required=("ids", "E"),
     settings=(),
     options={
+        "vocabulary": _VOCABULARY,
         "positions": make_choice("none", "sinusoids"),
         "scale_embeddings": make_flag(),
         "base": make_number(10_000.0, 1.0),
     },
     build=_build_embedding_steps,
     check_givens=_check_ids,
+    label_size=_label_vocabulary,
+    rewrite_givens=_rewrite_words,
 )
 
 
