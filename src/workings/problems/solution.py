@@ -208,13 +208,11 @@ def get_given_axes(problem: Problem, name: str) -> tuple[Axis, Axis]:
     return get_axis(rows), get_axis(columns)
 
 
-def make_given_panels(
-    problem: Problem, names: Collection[str] | None = None, decimals: int = GIVEN_DECIMALS
-) -> list[Panel]:
+def make_given_panels(problem: Problem, names: Collection[str] | None = None) -> list[Panel]:
     """Return the givens to display; `names` restricts them, by default all are."""
     read = {key for step in problem.steps for key in step.op.sources()}
     matrices = [
-        make_panel(problem, name, None, matrix, *get_given_axes(problem, name), decimals)
+        make_panel(problem, name, None, matrix, *get_given_axes(problem, name), GIVEN_DECIMALS)
         for name, matrix in problem.given.items()
         if name in problem.kind.matrices and (names is None or name in names)
         if name in problem.sizes.given or name in read  # a state that nothing uses is not shown

@@ -4,12 +4,14 @@ from random import Random
 
 import numpy as np
 import pytest
+from kinds_of_sheets import make_sheet_of_one
 
 from workings.cli.make import _SIZE_OPTIONS
 from workings.errors import UserError
 from workings.problems import Problem
 from workings.problems.kinds import KINDS
 from workings.problems.sheets import make_sheet
+from workings.problems.sheets.layout import make_printed_sheet
 from workings.problems.sheets.mistake_space import MistakeSpace, find_confusions
 from workings.problems.sheets.plan import make_plan
 from workings.problems.sheets.sheet_kinds import SHEET_KINDS
@@ -46,6 +48,17 @@ def test_every_level_has_a_size_that_works(name: str) -> None:
     cells = [plan.tokens * plan.width for plan in sizes]
     assert cells == sorted(cells)
     assert make_plan(name) == sizes[1]
+
+
+@pytest.mark.parametrize("name", SHEET_KINDS)
+def test_printed_givens_are_those_of_the_file(name: str) -> None:
+    sheet = make_sheet_of_one(name)
+    problem, (printed,) = sheet.exercises[0].problem, make_printed_sheet(sheet).problems
+    for panel in printed.givens:
+        if panel.name in problem.given:
+            texts = [[cell.text.replace("−", "-") for cell in row] for row in panel.cells]
+            given = problem.given[panel.name].mid
+            np.testing.assert_array_equal(np.array(texts, dtype=float), given, panel.name)
 
 
 @pytest.mark.parametrize("name", SHEET_KINDS)

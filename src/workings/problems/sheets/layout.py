@@ -111,7 +111,7 @@ def _make_printed_problem(exercise: Exercise, sheet: Sheet) -> PrintedProblem:
 
 def _make_given_panels(problem: Problem, given: dict[str, Any]) -> list[Panel]:
     """Return the given matrices of the file and the mask to display."""
-    givens = make_given_panels(problem, given, decimals=1)
+    givens = make_given_panels(problem, given)
     if problem.setting.mask is not None:
         mask = IntervalMatrix.exact(np.where(problem.setting.mask, 0.0, -np.inf))
         givens.append(make_panel(problem, "M", None, mask, "tokens", "context", 1))
