@@ -14,7 +14,7 @@ from workings.render.matrix import format_cells
 OpenPage = Callable[..., Any]
 Result = TypeVar("Result")
 
-READY = "figure.matrix, .empty, table.bars, .generated, .status:not(:empty)"
+READY = "figure.matrix:visible, .empty, table.bars, .generated, .status:not(:empty)"
 """Elements of a screen that has its first answer."""
 
 

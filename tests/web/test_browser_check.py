@@ -1,12 +1,8 @@
-"""The screen Check in a browser: findings, corrections, pasted slides, problem sheets."""
+"""The screen Check in a browser: findings, corrections, pasted slides, other readings."""
 
-import tomllib
-from pathlib import Path
-
-from pages import OpenPage, choose_lecture, format_matrix, locate_cell, read_matrix
+from pages import OpenPage, choose_lecture, has_no_sideways_scroll
 
 from workings import Problem
-from workings.problems.sheets import make_sheet
 
 
 def test_mistake_is_found_and_named(visit: OpenPage) -> None:
@@ -69,52 +65,29 @@ def test_pasted_slide_is_checked(visit: OpenPage) -> None:
     assert page.locator(".finding .goto").inner_text() == "scores, row 2, column 2"
 
 
-def test_sheet_is_answered_with_hints(visit: OpenPage) -> None:
-    problem = make_sheet("masked", count=3).exercises[0].problem
-    page = visit("#check")
-    choose_lecture(page, "L2-self", ".finding")  # its steps have the same sizes but other formulas
-    page.get_by_role("button", name="Problem sheet").click()
-    page.get_by_role("button", name="Create sheet").click()
-    page.wait_for_selector("figure[data-key=masked]")
-    assert "Nothing to check yet" in page.locator(".verdict").inner_text()
-    assert read_matrix(page, "X") == format_matrix(problem, "X")
-    assert read_matrix(page, "W_K") == format_matrix(problem, "W_K")
-    formulas = page.locator(".checked-steps h2 math").all()
-    headings = [formula.get_attribute("alttext") for formula in formulas]
-    assert headings[-2:] == ["weights = softmax(masked)", "mixed = weights V"]
-    assert page.get_by_text("exact", exact=True).first.is_hidden()
-    hints = page.locator(".hints").first
-    for count, name in enumerate(("Hint: Q", "Next hint: Q", "Next hint: Q"), start=1):
-        page.get_by_role("button", name=name, exact=True).click()
-        hints.locator("math").nth(count - 1).wait_for()
-    page.get_by_role("button", name="Hints for the next number: Q").wait_for()
-    assert hints.locator("math").nth(2).get_attribute("alttext") == problem.solve().cell("Q", 1, 1)
-    locate_cell(page, "Q", 0, 0).focus()
-    page.keyboard.type("99")
-    page.keyboard.press("Enter")
+def test_verdict_and_finding_are_in_view_on_a_phone(visit: OpenPage) -> None:
+    page = visit("#check/L2-self", width=390, ready=".finding")
+    page.wait_for_function("() => document.activeElement.textContent.startsWith('18')")
+    summary = page.locator(".folded summary")
+    assert summary.inner_text() == "✓ Q K V, 27 numbers"
+    assert page.locator("figure[data-key=Q]").first.is_hidden()
+    assert page.locator("li:has(> h2 .is-wrong)").first.locator(".finding").count() == 1
+    for place in (0, 400, 9999):
+        page.evaluate("place => scrollTo(0, place)", place)
+        box = page.locator(".verdict").bounding_box()
+        assert 0 <= box["y"] < (844 if place == 0 else 10)
+        assert "18, but it is 12" in page.locator(".verdict").inner_text()
+    summary.click()
+    page.locator("figure[data-key=Q]").first.wait_for()
+    assert has_no_sideways_scroll(page)
+
+
+def test_solution_is_read_by_another_convention(visit: OpenPage) -> None:
+    page = visit("#check?given.X=1,0;0,2&claim.weights=0.731,0.269;0.018,0.982", ready=".verdict b")
+    scale = page.get_by_label("Read as: scale")
+    assert scale.evaluate("list => list.selectedOptions[0].text") == "scores not scaled"
+    assert "Right" in page.locator(".verdict").inner_text()
+    scale.select_option("sqrt(d_k)")
     page.wait_for_selector(".finding")
-    assert page.locator(".finding code").first.inner_text() == "unknown"
-    assert " is " not in page.locator(".causes").first.inner_text()  # practice gives no answer away
-    locate_cell(page, "Q", 0, 0).focus()
-    for row in problem.solve()["Q"]:
-        for value in row:
-            page.keyboard.type(f"{value:g}")
-            page.keyboard.press("Tab" if value is not row[-1] else "Enter")
-        page.keyboard.press("Home")
-    page.wait_for_function(
-        "() => document.querySelector('.checked-steps .chip').textContent.endsWith('right')"
-    )
-    page.locator(".exercises button").nth(1).click()
-    page.wait_for_function(
-        "() => document.querySelector('.verdict').textContent.includes('Nothing')"
-    )
-    with page.expect_download() as download:  # with the answers to a problem that is not open
-        page.get_by_role("button", name="Save answers").click()
-    assert download.value.suggested_filename == "answers.toml"
-    answers = tomllib.loads(Path(download.value.path()).read_text())
-    assert answers["problem-01"]["claim"]["Q"][0] == problem.solve()["Q"][0].tolist()
-    assert {cell for row in answers["problem-02"]["claim"]["Q"] for cell in row} == {"?"}
-    page.locator(".exercises button").nth(0).click()
-    page.wait_for_function(
-        "() => document.querySelector('.checked-steps .chip').textContent.endsWith('right')"
-    )
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_function("() => document.querySelector('.verdict').textContent.includes('Right')")

@@ -66,10 +66,10 @@ def test_hover_shows_head_and_click_keeps_it(visit: OpenPage, runs: dict[str, Pa
     page.locator(thumbnail_of(2, 1)).hover()
     page.wait_for_selector(map_of(2, 1))
     assert read_map(page) == format_causal_map(runs["gpt"], 2)
-    page.locator("h2").first.hover()
+    page.get_by_text("Drawn as").hover()
     page.wait_for_selector(map_of(1, 1))
     page.locator(thumbnail_of(1, 2)).click()
-    page.locator("h2").first.hover()
+    page.get_by_text("Drawn as").hover()
     page.wait_for_selector(map_of(1, 2))
     assert read_map(page) == format_causal_map(runs["gpt"], 1)
     page.wait_for_function("() => location.hash.includes('head=2')")
@@ -120,7 +120,7 @@ def test_keyboard_from_cell_to_working_to_work(visit: OpenPage, runs: dict[str, 
     page.wait_for_selector(".derivation")
     working = page.locator(".derivation .formula").last.get_attribute("aria-label")
     assert working == head.cell("weights", 6, 4).to_dict()["working"]
-    page.get_by_role("button", name="Open this head in Work").press("Enter")
+    page.get_by_role("button", name="Open in Work").press("Enter")
     page.wait_for_selector("figure[data-key=weights]")
     page.wait_for_selector(".dock .formula")
     assert page.locator(".dock .tokens").inner_text() == "query i, key s"
@@ -240,7 +240,8 @@ def test_completion_by_pointer_and_keyboard(visit: OpenPage, runs: dict[str, Pat
     task: Any = load(runs["lstm"])
     page = visit(fragment("lstm"))
     page.get_by_role("button", name="Generate").click()
-    page.wait_for_selector(".continuation")
+    page.wait_for_selector(".continuation .token")
+    page.get_by_role("button", name="Generate").wait_for()  # it was "Stop"
     full_text = task.complete(TEXT, 40)
     shown = page.locator(".continuation").text_content()
     assert shown == TEXT + full_text.removeprefix(TEXT).replace("\n", "⏎\n")
@@ -260,7 +261,7 @@ def test_completion_by_pointer_and_keyboard(visit: OpenPage, runs: dict[str, Pat
 
 def test_completion_is_cancelled_when_left(visit: OpenPage) -> None:
     page = visit(fragment("lstm"))
-    page.route("**/api/inspect/complete", lambda _: None)  # the server does not answer
+    page.route("**/api/inspect/stream", lambda _: None)  # the server does not answer
     leave = page.get_by_role("link", name="Work", exact=True)
     runs = page.locator("main select").first
     for action in (lambda: runs.select_option("gpt"), leave.click):
@@ -268,7 +269,7 @@ def test_completion_is_cancelled_when_left(visit: OpenPage) -> None:
         page.get_by_role("button", name="Stop").wait_for()
         with page.expect_event("requestfailed") as cancelled:
             action()
-        assert cancelled.value.url.endswith("/api/inspect/complete")
+        assert cancelled.value.url.endswith("/api/inspect/stream")
         page.wait_for_selector("table.bars, figure.matrix")
 
 

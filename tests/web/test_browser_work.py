@@ -75,6 +75,7 @@ def test_edited_number_updates_all_steps(visit: OpenPage) -> None:
 
 def test_toggles_change_settings(visit: OpenPage) -> None:
     page = visit()
+    page.get_by_text("Settings").click()
     for name, value, fields in (
         ("mask", "causal", {"mask": "causal"}),
         ("scale", "none", {"mask": "causal", "scale": "none"}),
@@ -118,6 +119,37 @@ def test_pasted_matrix(visit: OpenPage) -> None:
     wait_for_numbers(page, first_problem(W_V=[[1, 2, 3], [4, 5, 6], [7, 8, 9]]), "mixed")
 
 
+def test_half_typed_number_is_no_error(visit: OpenPage) -> None:
+    page = visit()
+    locate_cell(page, "X", 0, 0).dblclick()
+    for text, X in (("", 1), ("-", 1), ("-2", -2), ("-2/", -2), ("-2/4", -0.5)):
+        page.locator("input.cell").fill(text)
+        wait_for_numbers(page, first_problem(X=[[X, 0, 2], [0, 2, 1], [1, 1, 0]]), "mixed")
+        assert page.locator(".status").first.inner_text() == ""
+        assert page.locator("input.cell[aria-invalid]").count() == 0
+
+
+def test_pasted_input_of_another_size_is_solved_at_once(visit: OpenPage) -> None:
+    page = visit()
+    page.get_by_role("button", name="Paste X").click()
+    page.get_by_role("textbox", name="Paste X").fill("1 0 2 5\n0 2 1 5\n1 1 0 5\n4 4 4 5")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("figure[data-key=weights] tbody tr:nth-child(4)")
+    assert read_matrix(page, "W_Q")[-1] == ["0", "0"]  # further weights are zero
+    assert read_matrix(page, "Q")[0] == format_matrix(first_problem(), "Q")[0]
+    page.get_by_role("button", name="Undo").click()
+    wait_for_numbers(page, first_problem(), "mixed")
+
+
+def test_all_steps_fit_beside_each_other(visit: OpenPage) -> None:
+    for name in ("L2-self", "L2-masked", "L3-multi-head"):
+        visit(f"#work/{name}").wait_for_function(
+            "() => { const flow = document.querySelector('.flow').getBoundingClientRect();"
+            "return document.querySelector('.flow').scrollWidth <= flow.width + 1"
+            " && flow.bottom < innerHeight - 60 }"
+        )
+
+
 def test_error_is_shown_and_numbers_stay(visit: OpenPage) -> None:
     page = visit()
     before = read_matrix(page, "mixed")
@@ -137,6 +169,7 @@ def test_downloads(visit: OpenPage, tmp_path: Path) -> None:
 
     def download(form: str) -> str:
         with page.expect_download() as download:
+            page.locator(".downloads summary").click()
             page.locator(f'button[data-form="{form}"]').click()
         download.value.save_as(tmp_path / form)
         return (tmp_path / form).read_text(encoding="utf-8")
@@ -164,6 +197,7 @@ def test_settings_change_despite_claims(visit: OpenPage) -> None:
 def test_token_names_with_spaces(visit: OpenPage) -> None:
     page = visit()
     choose_lecture(page, "L2-self", 'figure[data-key=X] th:has-text("Input 1")')
+    page.get_by_text("Settings").click()
     names = page.get_by_label("Tokens, separated by spaces or commas")
     assert names.input_value() == "Input 1, Input 2, Input 3,"
     names.fill("The first, Input 2, Input 3")
@@ -228,5 +262,6 @@ def test_gradients_run_back_in_another_color(visit: OpenPage) -> None:
         for kind in (".gradient", ":not(.gradient)")
     )
     assert color != plain
+    page.get_by_text("Settings").click()
     page.get_by_label("activation").select_option("tanh")
     page.wait_for_function("() => location.hash.includes('opt.activation=%22tanh%22')")

@@ -1,9 +1,11 @@
 """The page runs a model as few times as possible."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from small_tasks import (
     captioning_task,
     classification_task,
@@ -13,8 +15,9 @@ from small_tasks import (
 )
 
 from workings.data import CharacterTokenizer
+from workings.tasks.translation import collate_sources
 from workings.web.inspector import Inspector
-from workings.web.requests import DerivationRequest, HeatmapRequest, InspectRequest
+from workings.web.requests import AblatedHead, DerivationRequest, HeatmapRequest, InspectRequest
 
 WORDS = ["the", "cat", "sat", "le", "chat"]
 SOURCE = "the cat sat"
@@ -44,6 +47,25 @@ def test_translator_searches_and_runs_once(monkeypatch: pytest.MonkeyPatch, kind
     counts.clear()
     inspector.heatmap(HeatmapRequest(run="r", text=SOURCE, part="alignment"))
     assert not counts  # cached
+
+
+@torch.no_grad()
+def test_bars_of_a_translation_are_the_probabilities_of_its_tokens() -> None:
+    task = translation_task(WORDS, kind="transformer")
+    inspector = build_inspector(task)
+    request = InspectRequest(run="r", text=SOURCE)
+    view = inspector.inspect(request)
+    generation = task.respond(SOURCE).generation
+    assert generation is not None
+    model = task.model
+    source = collate_sources([task.tokenizers.encode_source(SOURCE)], model)
+    logits, state = model.start(source)
+    for token, bar in zip(generation.tokens, view.bars, strict=True):
+        assert bar.probability == pytest.approx(logits.softmax(-1)[0, token].item(), rel=1e-4)
+        logits, state = model.step(torch.tensor([token]), state)
+    ablated = [AblatedHead(part="cross", layer=1, head=1)]
+    view = inspector.inspect(replace(request, ablated_heads=ablated))
+    assert all(bar.other is not None for bar in view.bars)
 
 
 def test_captioner_searches_and_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ def visit(page_pool: PagePool, site_address: str) -> Iterator[OpenPage]:
 def test_lecture_has_a_link(visit: OpenPage) -> None:
     page = visit("index.html#check/L2-self", ready=".finding")
     assert "scores, row 2, column 3" in page.locator(".finding").first.inner_text()
-    assert page.locator("#screens a").all_inner_texts() == ["Work", "Check"]
+    assert page.locator("#screens a").all_inner_texts() == ["Work", "Check", "Practice"]
 
 
 def test_numbers_are_computed_as_they_are_typed(visit: OpenPage) -> None:
@@ -60,10 +60,7 @@ def test_numbers_are_computed_as_they_are_typed(visit: OpenPage) -> None:
 
 
 def test_practice(visit: OpenPage) -> None:
-    page = visit("index.html#check")
-    page.get_by_role("button", name="Problem sheet").click()
-    page.get_by_role("button", name="Create sheet").click()
-    page.wait_for_selector(".exercises button")
+    page = visit("index.html#practice", ready=".exercises button")
     assert page.locator(".exercises button").count() == 3
 
 

@@ -77,7 +77,8 @@ def collect_pass(
 ) -> AttentionStacks:
     """Run a pass once; return the attention weights, and the values of further taps."""
     paths = [f"{path}.weights" for spec in plan.specs for path in spec.layer_paths]
-    trace, logits = plan.trace([*paths, *taps], replace, scale)
+    trace, result = plan.trace([*paths, *taps], replace, scale)
+    numbers = None if result is None else to_numpy(result)
     values = {path: trace[path] for path in trace if path not in paths} if taps else {}
     return AttentionStacks(
         [_read_stack(spec, trace, plan.max_tokens) for spec in plan.specs],
@@ -86,7 +87,8 @@ def collect_pass(
         plan.source_pieces,
         () if plan.target is None else plan.target.pieces,
         plan.truncated_characters,
-        None if logits is None else to_numpy(logits),
+        None if plan.target is not None else numbers,
+        () if plan.target is None or numbers is None else numbers.tolist(),
         {path: to_numpy(value[0]) for path, value in values.items()},
     )
 

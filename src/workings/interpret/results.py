@@ -180,6 +180,8 @@ class AttentionStacks:
     truncated_characters: int = 0
     logits: NDArray[np.float32] | None = None
     """of the classes, or of the token after the text; None for sequence-to-sequence models"""
+    target_probabilities: Sequence[float] = ()
+    """of each token of the target, given those before it"""
     taps: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     """further values of the pass, by path"""
 

@@ -104,7 +104,8 @@ class AttentionPass:
 
     model: nn.Module
     forward: Callable[[], Tensor | None]
-    """runs the model; returns the logits of the prediction, or None"""
+    """runs the model; returns the logits of the prediction, or None; with a target, the
+    probability of each of its tokens"""
     specs: Sequence[StackSpec]
     source_text: str = ""
     target: TargetText | None = None
@@ -119,11 +120,11 @@ class AttentionPass:
         replace: Mapping[str, Intervention] | None = None,
         scale: Mapping[str, float | Tensor] | None = None,
     ) -> tuple[Trace, Tensor | None]:
-        """Run the model in evaluation mode; return the trace of some taps, and the logits."""
+        """Run the model in evaluation mode; return the trace of some taps, and its result."""
         trace = Trace(self.model, only=list(only), replace=replace, scale=scale)
         with eval_mode(self.model), trace:
-            logits = self.forward()
-        return trace, logits
+            result = self.forward()
+        return trace, result
 
 
 @dataclass(frozen=True)
@@ -238,8 +239,9 @@ def plan_decoder_pass(
             )
         )
 
-    def forward() -> None:
-        model.forward_features(source, ids)
+    def forward() -> Tensor:
+        logits = model.head(model.forward_features(source, ids)[0, :-1])
+        return torch.softmax(logits.float(), -1).gather(-1, ids[0, 1:, None])[:, 0]
 
     return AttentionPass(
         model, forward, specs, target=target, max_tokens=options.max_tokens, **texts

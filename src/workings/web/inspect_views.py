@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from workings.interpret.activations import find_neuron_groups
 from workings.interpret.heads import HeadProblem
@@ -20,6 +23,7 @@ from workings.web.model_outputs import MAX_INPUT_TOKENS, ModelOutput
 from workings.web.problem_views import MAX_SIDE
 
 NUM_BARS = 12
+MAX_TOKEN_BARS = 40
 
 
 def format_percent(probability: float) -> str:
@@ -36,14 +40,37 @@ def visible_tokens(tokens: Sequence[str]) -> list[str]:
     return [show_whitespace(token) for token in tokens]
 
 
+def reshape_probabilities(
+    probabilities: Float[Tensor, " outcomes"], temperature: float, top_k: int
+) -> Float[Tensor, " outcomes"]:
+    """Return the probabilities at a temperature, of the `top_k` outcomes alone unless it is 0.
+
+    >>> reshape_probabilities(torch.tensor([0.5, 0.3, 0.2]), 0.5, 2).tolist()
+    [0.7352941036224365, 0.2647058963775635, 0.0]
+    """
+    if temperature == 1 and not top_k:
+        return probabilities
+    logits = probabilities.double().clamp_min(1e-300).log() / temperature
+    if 0 < top_k < len(logits):
+        smallest = logits.topk(top_k).values[-1]
+        logits = logits.masked_fill(logits < smallest, float("-inf"))
+    return torch.softmax(logits, -1).float()
+
+
 def build_bars(
-    output: ModelOutput, baseline: ModelOutput | None
+    output: ModelOutput,
+    baseline: ModelOutput | None,
+    temperature: float = 1.0,
+    top_k: int = 0,
 ) -> tuple[list[responses.OutcomeView], int]:
     """Return bars of the outcomes most probable with or without ablation; count those omitted."""
     now = output.response.probabilities
     if now is None:
         return [], 0
+    now = reshape_probabilities(now, temperature, top_k)
     before = None if baseline is None else baseline.response.probabilities
+    if before is not None:
+        before = reshape_probabilities(before, temperature, top_k)
     rank = now if before is None else now.maximum(before)
     best = rank.topk(min(NUM_BARS, len(rank))).indices
     best = best[now[best].argsort(descending=True, stable=True)]
@@ -53,6 +80,18 @@ def build_bars(
         change = "" if q is None else format_points(p - q)
         bars.append(build_outcome(output.response.name_of(k), p, q, change))
     return bars, len(rank) - len(bars)
+
+
+def build_token_bars(
+    now: Sequence[tuple[str, float]], before: Sequence[tuple[str, float]]
+) -> tuple[list[responses.OutcomeView], int]:
+    """Return bars of a generated text's tokens, with and without ablation; count those omitted."""
+    bars = []
+    for k, (name, p) in enumerate(now[:MAX_TOKEN_BARS]):
+        q = before[k][1] if before else None
+        change = "" if q is None else format_points(p - q)
+        bars.append(build_outcome(name, p, q, change))
+    return bars, len(now) - len(bars)
 
 
 def build_outcome(
@@ -170,18 +209,30 @@ def build_head_table(head: HeadProblem) -> requests.ProblemTable | None:
     return requests.ProblemTable.from_problem(head.problem) if max(sides) <= MAX_SIDE else None
 
 
-def build_derivation(cell: CellDerivation) -> responses.DerivationView:
-    """Return the derivation of one cell of a head."""
+def build_derivation(head: HeadProblem, row: int, column: int) -> responses.DerivationView:
+    """Return the derivation of an attention weight, from the product of query and key on."""
+    cell, score = (head.cell(step, row, column) for step in ("weights", "scores"))
     return responses.DerivationView(
         title=to_one_line(cell.title),
         name=cell.name,
         description=to_one_line(cell.description),
+        product=_build_product(score),
         formula=build_formula(cell.formula, cell.decimals),
-        intermediates=[build_formula(formula, cell.decimals) for formula in cell.intermediates],
+        intermediates=[build_formula(formula, cell.decimals) for formula in cell.intermediates[1:]],
         terms=responses.TableView("Largest terms of the sum", *derivation.sum_table(cell)),
         working=build_formula(cell.working, cell.decimals),
         model_values=responses.TableView(
             "Value here and in the model", *derivation.model_value_table(cell)
         ),
         notes=list(cell.notes),
+    )
+
+
+def _build_product(score: CellDerivation) -> responses.ProductView:
+    """Return the product of a query and a key by dimension."""
+    return responses.ProductView(
+        description=to_one_line(score.description),
+        formula=build_formula(score.formula, score.decimals),
+        terms=responses.TableView("Largest terms by dimension", *derivation.sum_table(score)),
+        working=build_formula(score.working, score.decimals),
     )

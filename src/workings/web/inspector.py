@@ -2,6 +2,7 @@
 
 import json
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import fields, replace
 from threading import Lock
 from time import perf_counter
@@ -11,7 +12,7 @@ import numpy as np
 from workings.decode import Sampling
 from workings.errors import UserError, did_you_mean
 from workings.interpret.activations import build_reader
-from workings.interpret.attention import ALIGNMENT, ablate_heads
+from workings.interpret.attention import ALIGNMENT, ablate_heads, collect
 from workings.interpret.attribution import explain
 from workings.interpret.heads import HeadTrace, trace_head
 from workings.interpret.positions import extract_position_vectors
@@ -31,6 +32,7 @@ from workings.web.inspect_views import (
     build_stack_view,
     build_stage_heatmap,
     build_strip,
+    build_token_bars,
     format_percent,
     list_cell_groups,
     visible_tokens,
@@ -41,6 +43,7 @@ from workings.web.model_outputs import (
     ModelOutput,
     check_length,
     run_model,
+    score_target,
 )
 from workings.web.runs import RunRegistry
 from workings.web.standalone_page import MAX_HEATMAP_CELLS, page
@@ -58,12 +61,17 @@ class Inspector:
         self._cache: OrderedDict[tuple[Task, str], ModelOutput] = OrderedDict()
         self._lock = Lock()
 
-    def inspect(self, request: requests.InspectRequest) -> responses.InspectView:
+    def inspect(
+        self, request: requests.InspectRequest, temperature: float = 1.0, top_k: int = 0
+    ) -> responses.InspectView:
         """Return the output for an input; with ablated heads, also that of the intact model."""
-        task, output, baseline = self._load_task(request), self._get_cached(request), None
+        task, output, baseline = self._load_task(request), self._get_output(request), None
         if request.ablated_heads:
-            baseline = self._get_cached(replace(request, ablated_heads=[]))
-        bars, num_omitted = build_bars(output, baseline)
+            baseline = self._get_output(replace(request, ablated_heads=[]))
+        bars, num_omitted = build_bars(output, baseline, temperature, top_k)
+        if output.token_probabilities:
+            intact = self._score_intact(task, output, request)
+            bars, num_omitted = build_token_bars(output.token_probabilities, intact)
         return responses.InspectView(
             kind=self._registry.get_run(request.run).kind,
             description=output.response.description,
@@ -77,6 +85,15 @@ class Inspector:
             has_positions=extract_position_vectors(task.model) is not None,
             colors=heatmaps.level_colors(),
         )
+
+    def _score_intact(
+        self, task: Task, output: ModelOutput, request: requests.InspectRequest
+    ) -> list[tuple[str, float]]:
+        """Return the tokens that a model with ablated heads generated, as the intact one scores."""
+        if not (request.ablated_heads and output.token_probabilities):
+            return []
+        attention = collect(task, output.model_input(request), output.response.generation)
+        return score_target(attention)
 
     def heatmap(self, request: requests.HeatmapRequest) -> responses.Heatmap:
         """Return the attention weights of one head."""
@@ -114,8 +131,8 @@ class Inspector:
     ) -> tuple[responses.DerivationView, requests.ProblemTable | None]:
         """Return the derivation of a weight, and the head as a problem if it is small enough."""
         trace = self._trace_head(request)
-        cell = trace.to_problem().cell("weights", request.row + 1, request.column + 1)
-        return build_derivation(cell), _build_head_table(trace)
+        derivation = build_derivation(trace.to_problem(), request.row + 1, request.column + 1)
+        return derivation, _build_head_table(trace)
 
     def derive_cells(
         self, request: requests.HeatmapRequest
@@ -125,7 +142,7 @@ class Inspector:
         head = trace.to_problem()
         rows, columns = head.problem.exact_matrices["weights"].shape
         cells = [
-            [build_derivation(head.cell("weights", i, j)) for j in range(1, columns + 1)]
+            [build_derivation(head, i, j) for j in range(1, columns + 1)]
             for i in range(1, rows + 1)
         ]
         return cells, _build_head_table(trace)
@@ -165,7 +182,10 @@ class Inspector:
             return record_stages(task, output.model_input(request), output.response.generation)
 
     def complete(
-        self, request: requests.CompletionRequest, deadline: Deadline
+        self,
+        request: requests.CompletionRequest,
+        deadline: Deadline,
+        on_token: Callable[[responses.TokenView], None] = lambda _: None,
     ) -> responses.CompletionView:
         """Continue a text until it is long enough or the deadline is over."""
         task, start = self._load_task(request), perf_counter()
@@ -188,6 +208,7 @@ class Inspector:
                         ],
                     )
                 )
+                on_token(tokens[-1])
                 if deadline.is_over:
                     break
         stop_reason = ""

@@ -17,6 +17,7 @@ from workings.data.scenes import draw_scene, generate_scenes
 from workings.errors import UserError
 from workings.interpret.attention import alignment_stack, build_caption_attention, collect
 from workings.interpret.results import AttentionStack, AttentionStacks, CaptionAttention
+from workings.plain_text import show_whitespace
 from workings.problems.notation import typeset
 from workings.render.caption_attention import (
     MAX_IMAGE_SIDE,
@@ -44,6 +45,8 @@ class ModelOutput:
     caption_attention: CaptionAttentionView | None = None
     notes: Sequence[str] = ()
     stacks: Sequence[AttentionStack] = ()
+    token_probabilities: Sequence[tuple[str, float]] = ()
+    """of a generated text: each token with its probability"""
 
     @property
     def text(self) -> str | None:
@@ -84,7 +87,18 @@ def run_model(task: Task, request: requests.InspectRequest) -> ModelOutput:
         attention, notes = _collect_attention(task, request.text)
         logits = None if attention.logits is None else torch.from_numpy(attention.logits)
         response, stacks = task.respond(request.text, logits), [*attention]
-    return ModelOutput(response, notes=[*response.notes, *notes], stacks=stacks)
+    return ModelOutput(
+        response,
+        notes=[*response.notes, *notes],
+        stacks=stacks,
+        token_probabilities=score_target(attention),
+    )
+
+
+def score_target(attention: AttentionStacks) -> list[tuple[str, float]]:
+    """Return each token of a translation or caption with its probability."""
+    pieces = [show_whitespace(piece) for piece in attention.target_pieces]
+    return [*zip(pieces, attention.target_probabilities, strict=False)]
 
 
 def _run_on_image(task: Task, image: ImageArray, name: str) -> ModelOutput:
@@ -101,6 +115,7 @@ def _run_on_image(task: Task, image: ImageArray, name: str) -> ModelOutput:
         caption_attention=caption_view,
         notes=[*response.notes, *notes],
         stacks=_select_multi_head(attention),
+        token_probabilities=score_target(attention),
     )
 
 

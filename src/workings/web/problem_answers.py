@@ -6,7 +6,7 @@ It needs numpy alone: the server adds these functions to its routes, and the sta
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import cache
 from typing import Any, get_type_hints
 from urllib.parse import unquote
@@ -20,11 +20,12 @@ from workings.problems.documents.reading import read_problem
 from workings.problems.problem_file import format_toml
 from workings.problems.sheets import make_sheet
 from workings.problems.sheets.layout import make_printed_sheet
+from workings.problems.sheets.sheet import Exercise
 from workings.problems.sheets.sheet_kinds import SHEET_FAMILIES
 from workings.web import document_views, problem_views, report_views, requests, responses
 from workings.web.language import choose_language
 from workings.web.request_reader import read
-from workings.web.requests import ProblemTable
+from workings.web.requests import ClaimTable, ProblemTable
 from workings.web.standalone_page import page
 
 MAX_MESSAGE_LENGTH = 300  # characters of an error message
@@ -104,16 +105,26 @@ def make(body: requests.SheetRequest) -> list[ExerciseView]:
         level=body.level,
         decimals=body.decimals,
         vectors=body.vectors,
+        mistakes=body.mistakes,
     )
     printed = make_printed_sheet(sheet)
     return [
         ExerciseView(
             heading=task.heading,
             instructions=" ".join([*task.instructions, *printed.instructions]),
-            table=ProblemTable.from_problem(exercise.problem),
+            table=_build_exercise_table(exercise),
         )
         for exercise, task in zip(sheet.exercises, printed.problems, strict=True)
     ]
+
+
+def _build_exercise_table(exercise: Exercise) -> ProblemTable:
+    """Return an exercise as a problem; a planted mistake is in its claims."""
+    table = ProblemTable.from_problem(exercise.problem)
+    if exercise.planted_mistake is None:
+        return table
+    claims = exercise.planted_mistake.claims.items()
+    return replace(table, claims=[ClaimTable(key=key, cells=rows) for key, rows in claims])
 
 
 def export(body: requests.ExportRequest) -> FileView:

@@ -27,6 +27,8 @@ _LABELS = {
     "h": gettext_noop("hidden"), "f": gettext_noop("hidden"),
 }  # fmt: skip
 _MAX_DENOMINATOR = 1000  # of a number that is shown as a fraction
+_MAX_WRITTEN_DECIMALS = 7  # by hand; a number with more was computed
+_ROUNDED_DECIMALS = 4
 MAX_SIDE = 64  # rows or columns of a matrix on the page
 
 CellFormatter: TypeAlias = Callable[[str, int, int], Callable[[Notation], str]]
@@ -41,7 +43,7 @@ def build_solution_view(
     solution = problem.solve(decimals)
     layout, keys = layout or solution.to_worked_problem(), solution.keys()
     steps = [problem.get_step(key) for key in keys]
-    sizes, mask = problem.sizes.sizes, problem.setting.mask
+    mask = problem.setting.mask
     return responses.SolutionView(
         title=problem.title,
         given=build_given_views(problem, layout.givens),
@@ -51,7 +53,7 @@ def build_solution_view(
         ],
         absent=_list_optional_matrices(problem),
         sizes=_list_dimensions(problem),
-        heads=_head_counts(sizes) if "heads" in problem.kind.settings else [],
+        heads=list_head_counts(problem),
         settings=list(problem.kind.settings),
         options=[
             responses.OptionView(
@@ -81,11 +83,18 @@ def build_given_views(problem: Problem, panels: list[Panel]) -> list[responses.M
     """Return the given matrices; texts and single settings are no matrices to edit."""
     return [
         build_matrix_view(
-            problem, panel.name, panel, GIVEN_DECIMALS, _given_axes(problem, panel.name)
+            problem, panel.name, panel, _given_decimals(panel), _given_axes(problem, panel.name)
         )
         for panel in panels
         if panel.name in problem.kind.matrices
     ]
+
+
+def _given_decimals(panel: Panel) -> int:
+    """Return how many decimals to show: those that were written, or few of computed numbers."""
+    texts = [text for row in format_cells(panel, GIVEN_DECIMALS) for text in row]
+    longest = max((len(text.partition(".")[2]) for text in texts), default=0)
+    return GIVEN_DECIMALS if longest <= _MAX_WRITTEN_DECIMALS else _ROUNDED_DECIMALS
 
 
 def build_matrix_view(
@@ -250,9 +259,11 @@ def _list_sources(problem: Problem, step: Step, visible: set[str]) -> list[str]:
     return sources
 
 
-def _head_counts(sizes: dict[str, int]) -> list[int]:
+def list_head_counts(problem: Problem) -> list[int]:
     """Return the numbers of heads that divide the widths of queries and values."""
-    divisor = math.gcd(sizes["k"], sizes["v"])
+    if "heads" not in problem.kind.settings:
+        return []
+    divisor = math.gcd(problem.sizes.sizes["k"], problem.sizes.sizes["v"])
     return [count for count in range(1, divisor + 1) if divisor % count == 0]
 
 

@@ -24,6 +24,7 @@ from workings.web.problem_views import (
     build_given_views,
     build_matrix_view,
     build_substitution,
+    list_head_counts,
     step_axes,
 )
 
@@ -48,7 +49,22 @@ def build_report_view(report: Report, decimals: int) -> responses.ReportView:
         links=find_error_links(report),
         given=build_given_views(problem, layout.givens),
         open_steps=[_build_open_step(problem, key) for key in keys if key not in claimed],
+        read_as=_list_conventions(problem),
+        heads=list_head_counts(problem),
     )
+
+
+def _list_conventions(problem: Problem) -> dict[str, str]:
+    """Return the conventions of a problem by the names of its settings."""
+    setting, names = problem.setting, problem.kind.settings
+    conventions = {
+        "scale": str(setting.scale),
+        "mask": "causal" if setting.causal else "none" if setting.mask is None else "own",
+        "normalizer": setting.normalizer,
+        "heads": str(setting.heads),
+    }
+    vectors = "columns" if problem.column_vectors else "rows"
+    return {"vectors": vectors} | {name: conventions[name] for name in conventions if name in names}
 
 
 def build_hint(problem: Problem, key: str, level: int, decimals: int) -> responses.CellWorking:

@@ -252,6 +252,7 @@ class SheetRequest(RequestModel):
     seed: Annotated[int, Bounds(0, 2**31)] = 1
     decimals: Annotated[int, Bounds(1, 6)] = 3
     vectors: Literal["rows", "columns"] = "rows"
+    mistakes: bool = False  # solutions with one planted mistake each, to be found
 
 
 @dataclass(frozen=True)
@@ -346,6 +347,14 @@ class InspectRequest(RequestModel):
     scene: SceneNumber = 1
     picture: Annotated[str, Length(MAX_PICTURE_LENGTH)] | None = None
     ablated_heads: Annotated[list[AblatedHead], Length(64)] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutcomeRequest(InspectRequest):
+    """How to show the probabilities of an input: at a temperature, of the most probable alone."""
+
+    temperature: Annotated[float, Bounds(0.05, 10)] = 1.0
+    top_k: Annotated[int, Bounds(0, 1000)] = 0
 
 
 @dataclass(frozen=True, kw_only=True)

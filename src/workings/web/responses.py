@@ -152,7 +152,8 @@ class FindingView:
 class ReportView:
     """A checked solution; `open_steps` are not claimed yet.
 
-    `assumption` is the condition of the verdict, `notes` are about the source.
+    `assumption` is the condition of the verdict, `notes` are about the source. `read_as` has the
+    conventions that the solution was checked under, `heads` the numbers of heads that are possible.
     """
 
     title: str
@@ -166,6 +167,8 @@ class ReportView:
     links: list[ErrorLink]
     given: list[MatrixView]
     open_steps: list[MatrixView]
+    read_as: dict[str, str]
+    heads: list[int]
 
 
 @dataclass
@@ -350,12 +353,23 @@ class TableView:
 
 
 @dataclass
+class ProductView:
+    """The product of a query and a key: its largest terms by dimension, and their sum."""
+
+    description: str
+    formula: FormulaView
+    terms: TableView
+    working: FormulaView
+
+
+@dataclass
 class DerivationView:
-    """The derivation of a cell: its largest terms, the sum of the rest, and the model's value."""
+    """The derivation of a weight: product, scale, mask and softmax; and the model's value."""
 
     title: str
     name: str
     description: str
+    product: ProductView
     formula: FormulaView
     intermediates: list[FormulaView]
     terms: TableView

@@ -1,16 +1,17 @@
 """The routes of the screens Inspect and Compare; each request is a job for the model threads."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from fastapi import FastAPI, Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 
 from workings.web import requests, responses
 from workings.web.jobs import Deadline
 from workings.web.problem_answers import build_file
 from workings.web.routes_problems import build_file_response
 from workings.web.runs import RunRegistry
+from workings.web.token_stream import SendToken, stream_tokens
 
 if TYPE_CHECKING:
     from workings.web.comparer import Comparer
@@ -42,9 +43,13 @@ def _add_inspect_routes(app: FastAPI, registry: RunRegistry) -> None:
         return await registry.submit(request, lambda deadline: job(get_inspector(), deadline))
 
     @app.post("/api/inspect")
-    async def inspect(body: requests.InspectRequest, request: Request) -> responses.InspectView:
+    async def inspect(body: requests.OutcomeRequest, request: Request) -> responses.InspectView:
         """Return the output of a run for an input, and thumbnails of all heads."""
-        return await submit(request, body.run, lambda inspector, _: inspector.inspect(body))
+        return await submit(
+            request,
+            body.run,
+            lambda inspector, _: inspector.inspect(body, body.temperature, body.top_k),
+        )
 
     @app.post("/api/inspect/map")
     async def heatmap(body: requests.HeatmapRequest, request: Request) -> responses.Heatmap:
@@ -85,6 +90,19 @@ def _add_inspect_routes(app: FastAPI, registry: RunRegistry) -> None:
         return await submit(
             request, body.run, lambda inspector, deadline: inspector.complete(body, deadline)
         )
+
+    @app.post("/api/inspect/stream", response_class=StreamingResponse)
+    async def stream(body: requests.CompletionRequest, request: Request) -> StreamingResponse:
+        """Continue a text: each line is the JSON of a token, and the last one how it ended."""
+
+        def start(send: SendToken) -> Awaitable[responses.CompletionView]:
+            return submit(
+                request,
+                body.run,
+                lambda inspector, deadline: inspector.complete(body, deadline, send),
+            )
+
+        return StreamingResponse(await stream_tokens(start), media_type="application/x-ndjson")
 
     @app.post("/api/inspect/explain")
     async def explain(

@@ -28,7 +28,7 @@ export function writeAddress(screen, problem, view) {
 }
 
 /** @param {ProblemState} problem */
-function writeProblem({ table, decimals, practice }) {
+function writeProblem({ table, decimals }) {
   /** @type {string[]} */
   const parts = [];
   const add = (/** @type {string} */ name, /** @type {string | number} */ value) =>
@@ -38,7 +38,6 @@ function writeProblem({ table, decimals, practice }) {
   if (table.vectors !== "rows") add("vectors", table.vectors);
   if (table.rounded.length) add("rounded", table.rounded.map(encode).join(","));
   if (decimals !== 3) add("decimals", decimals);
-  if (practice) add("practice", 1);
   if (table.tokens) add("tokens", table.tokens.map(encode).join(","));
   if (table.context_tokens) add("context_tokens", table.context_tokens.map(encode).join(","));
   for (const [name, value] of Object.entries(table.settings))
@@ -110,7 +109,6 @@ function readPart(problem, name, value) {
     const [step = "", reprint = "0"] = key.split("~");
     table.claims.push({ key: step, reprint: Number(reprint), cells: readCells(value) });
   } else if (name === "decimals") problem.decimals = Number(value);
-  else if (name === "practice") problem.practice = true;
   else if (name === "tokens" || name === "context_tokens" || name === "rounded")
     table[name] = value.split(",").map(decodeURIComponent);
   else if (name === "title" || name === "kind" || name === "vectors") table[name] = decodeURIComponent(value);

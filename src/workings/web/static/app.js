@@ -23,6 +23,7 @@ const SCREENS = {
   home: { title: t("Home"), load: () => import("./home.js") },
   work: { title: t("Work"), load: () => import("./work.js") },
   check: { title: t("Check"), load: () => import("./check.js") },
+  practice: { title: t("Practice"), load: () => import("./practice.js") },
   inspect: { title: t("Inspect"), load: () => import("./inspect.js") },
   train: { title: t("Train"), load: () => import("./train.js"), needsRuns: true },
   compare: { title: t("Compare"), load: () => import("./compare.js"), needsRuns: true },
@@ -73,7 +74,7 @@ async function showScreen() {
   document.title = `${screenInfo(name).title} · workings`;
   const isHome = name === "home";
   for (const tool of [undo, redo, copyButton]) tool.hidden = isHome;
-  saveButton.hidden = isHome || isProblem; // Work and Check download interactive files
+  saveButton.hidden = isHome || isProblem || name === "practice"; // Work and Check download interactive files
   dispose = module.default.render({ store, el: main, runs: available });
   markCurrent();
   updateHistory();
@@ -191,7 +192,7 @@ async function onHashChange() {
   const { screen: name, problem, view } = await resolveAddress(location.hash);
   if (!Object.hasOwn(SCREENS, name)) return;
   const isCurrent = writeAddress(name, store.problem, store.view(name)) === location.hash;
-  if (problem && !isCurrent) store.changeProblem((state) => Object.assign(state, { practice: false }, problem));
+  if (problem && !isCurrent) store.changeProblem((state) => Object.assign(state, problem));
   if (view && !isCurrent) store.replaceView(name, view);
   if (name !== screen) goTo(name);
 }
@@ -211,8 +212,11 @@ function receiveDocument(event, data) {
   if (screen !== "check") location.hash = "#check";
 }
 
-const undo = button(t("Undo"), () => store.move(screen, -1), { title: "Ctrl+Z" });
-const redo = button(t("Redo"), () => store.move(screen, 1), { title: "Ctrl+Shift+Z" });
+const undo = button("↶", () => store.move(screen, -1), { "aria-label": t("Undo"), title: `${t("Undo")} (Ctrl+Z)` });
+const redo = button("↷", () => store.move(screen, 1), {
+  "aria-label": t("Redo"),
+  title: `${t("Redo")} (Ctrl+Shift+Z)`,
+});
 const copyButton = button(t("Copy link"), copyLink);
 const saveButton = button(t("Save as HTML"), save, { title: t("Save this screen as one HTML file") });
 document.getElementById("tools")?.append(undo, redo, copyButton, saveButton, languageList());

@@ -1,14 +1,14 @@
 // @ts-check
-// The screen Check: a worked solution beside the exact one; and problem sheets to answer.
+// The screen Check: a worked solution beside the exact one.
 
 import { DocumentPanel } from "./document.js";
-import { button, dropdown, h, redraw, stepper } from "./dom.js";
+import { button, h } from "./dom.js";
 import { Model } from "./model.js";
-import { fetchKinds } from "./kind_menu.js";
 import { t } from "./language.js";
 import { downloadButtons, lectureList, openPasteDialog } from "./problem_controls.js";
-import report, { HINTS_PER_NUMBER } from "./report.js";
-import { API, download, fetchJson, messageOf, Query } from "./request.js";
+import report from "./report.js";
+import { API, fetchJson, messageOf, Query } from "./request.js";
+import { setVectors } from "./store.js";
 /** @import { Store } from "./store.js" */
 
 const pasteHint = () =>
@@ -18,7 +18,7 @@ const pasteHint = () =>
   );
 const emptyText = () =>
   t(
-    "Nothing to check yet. Open a lecture example, paste a slide or a problem file, create a problem sheet, " +
+    "Nothing to check yet. Paste a slide, homework or a problem file (Ctrl+V), open a lecture example, " +
       "or add a step of this problem. Every number is checked as you type it.",
   );
 const PROBLEM_FILE = /^\s*\[(given|claim)\]/m;
@@ -37,9 +37,8 @@ class Check {
   #store;
   #el;
   /** @type {Model<ReportState>} */
-  #model = new Model({ data: null, claims: [], hints: {} });
+  #model = new Model({ data: null, claims: [] });
   #title = h("p", { class: "title-text" });
-  #sheet = h("div", {});
   #document = h("div", {});
   /** @type {HTMLElement | null} */
   #documentButton = null;
@@ -79,36 +78,27 @@ class Check {
         hint: pasteHint(),
         action: t("Check it"),
         acceptsFile: true,
-        onSubmit: async (text) => this.#open(await fetchJson(API.readProblem, { text }), false),
+        onSubmit: async (text) => this.#open(await fetchJson(API.readProblem, { text })),
       });
-    const toggleSheet = () => {
-      const isOpen = this.#sheet.childElementCount > 0;
-      this.#sheet.replaceChildren(
-        ...(isOpen ? [] : [problemSheet(store, (table) => this.#open(table, true), showError)]),
-      );
-      sheetButton.setAttribute("aria-expanded", String(!isOpen));
-    };
     const toggleDocument = () => this.#showDocument(this.#document.childElementCount === 0);
     this.#documentButton = button(t("Document"), toggleDocument, { "aria-expanded": "false" });
-    const sheetButton = button(t("Problem sheet"), toggleSheet, { "aria-expanded": "false" });
     this.#el.replaceChildren(
       h("h1", { class: "unseen" }, t("Check a worked solution")),
       h(
         "div",
         { class: "bar-top" },
         this.#title,
-        lectureList((table) => this.#open(table, false), showError),
+        lectureList((table) => this.#open(table), showError),
         button(t("Paste a solution…"), paste, { class: "main" }),
         this.#documentButton,
-        sheetButton,
         downloadButtons(store, showError, true),
       ),
       this.#document,
-      this.#sheet,
       this.#status,
       this.#empty,
       content,
     );
+    this.#empty.replaceChildren(h("p", { class: "hint", role: "status" }, t("Checking…")));
     const endReport = report.render({ model: this.#model, el: content });
     this.#listen();
     const update = () => {
@@ -131,7 +121,7 @@ class Check {
    * @param {boolean} isShown
    */
   #showDocument(isShown) {
-    const panel = new DocumentPanel((table) => this.#open(table, false));
+    const panel = new DocumentPanel((table) => this.#open(table));
     this.#document.replaceChildren(...(isShown ? [panel.el] : []));
     this.#documentButton?.setAttribute("aria-expanded", String(isShown));
     return panel;
@@ -144,13 +134,13 @@ class Check {
   async #readDocument(source) {
     if ("text" in source && PROBLEM_FILE.test(source.text)) {
       const read = fetchJson(API.readProblem, source);
-      return read.then((table) => this.#open(table, false)).catch((error) => this.#showError(messageOf(error)));
+      return read.then((table) => this.#open(table)).catch((error) => this.#showError(messageOf(error)));
     }
     const document = await this.#showDocument(true).read(source);
     const table = document?.examples.length === 1 && document.examples[0]?.table;
     if (!table) return this.#ask();
     this.#showDocument(false);
-    this.#open(table, false);
+    this.#open(table);
   }
 
   #listen() {
@@ -174,19 +164,16 @@ class Check {
         table.claims.push({ key: step.key, reprint: 0, cells: step.texts });
       });
     });
-    model.on("change:hintRequest", () => {
-      this.#addHint(model.get("hintRequest") ?? "").catch(showError);
+    model.on("change:convention", () => {
+      const { name, value } = model.get("convention") ?? { name: "", value: "" };
+      this.#readAs(name, value);
     });
   }
 
-  /**
-   * @param {Api.Table} table
-   * @param {boolean} practice
-   */
-  #open(table, practice) {
+  /** @param {Api.Table} table */
+  #open(table) {
     this.#goToFirst = true;
-    this.#model.set("hints", {});
-    this.#store.changeProblem((problem) => Object.assign(problem, { table, practice }));
+    this.#store.changeProblem((problem) => Object.assign(problem, { table }));
   }
 
   #ask() {
@@ -195,18 +182,18 @@ class Check {
 
   /** @param {string} message */
   #showError(message) {
+    this.#empty.replaceChildren();
     this.#status.textContent = message;
   }
 
   /** @param {Api.Report} answer */
   #show(answer) {
-    const { practice, table } = this.#store.problem;
+    const { table } = this.#store.problem;
     const [first] = answer.findings;
     this.#status.textContent = "";
     this.#title.textContent = answer.title || t("Untitled problem");
     this.#title.title = answer.title.slice(0, 300);
     this.#empty.replaceChildren(...(answer.steps.length ? [] : [h("p", { class: "empty" }, emptyText())]));
-    this.#model.set("practice", practice);
     this.#model.set("claims", table.claims);
     this.#model.set("data", answer);
     if (this.#goToFirst && first) this.#model.set("target", first);
@@ -236,6 +223,18 @@ class Check {
   }
 
   /**
+   * Read the solution by another convention.
+   * @param {string} name
+   * @param {string} value
+   */
+  #readAs(name, value) {
+    this.#store.changeProblem((problem) => {
+      if (name === "vectors") setVectors(problem, value);
+      else problem.table.settings[name] = name === "heads" ? Number(value) : value;
+    });
+  }
+
+  /**
    * @param {string} key
    * @param {number} reprint
    * @param {string} text
@@ -246,124 +245,4 @@ class Check {
       claim.cells = cells;
     });
   }
-
-  /**
-   * Add a hint for a step; after the last one, begin again with its next number.
-   * @param {string} key
-   */
-  async #addHint(key) {
-    const hints = this.#model.get("hints") ?? {};
-    const known = hints[key] ?? [];
-    if (known.length >= HINTS_PER_NUMBER) return this.#model.set("hints", { ...hints, [key]: [] });
-    /** @type {Api.Working} */
-    const { working } = await fetchJson(API.hint, { ...this.#store.request, key, level: known.length + 1 });
-    this.#model.set("hints", { ...hints, [key]: [...known, working] });
-  }
-}
-
-const sheetRequest = { kind: "masked", level: 2, count: 3, seed: 1 };
-/** @type {[string, string][]} */
-let sheetKinds = [["masked", "Masked self-attention"]];
-/** @type {Api.Exercise[]} */
-let currentSheet = []; // kept while the user visits other screens
-let currentExercise = 0;
-/** @type {Api.Claim[][]} */
-let answers = []; // to the exercises that were opened
-
-/**
- * Return the form that creates a problem sheet, and the list of its problems.
- * @param {Store} store
- * @param {(table: Api.Table) => void} open gets a problem with every step left blank
- * @param {(message: string) => void} showError
- */
-function problemSheet(store, open, showError) {
-  const el = h("section", { class: "sheet", "aria-label": t("Problem sheet") });
-  /** @type {Query<Api.Report, { table: Api.Table }>} */
-  const exerciseQuery = new Query({
-    onAnswer: ({ open_steps: openSteps }, { table }) =>
-      open({ ...table, claims: openSteps.map(({ key, texts }) => ({ key, reprint: 0, cells: texts })) }),
-    onError: showError,
-  });
-  /** @type {Query<Api.Exercise[]>} */
-  const sheetQuery = new Query({
-    onAnswer: (sheet) => {
-      currentSheet = sheet;
-      answers = [];
-      show(0);
-    },
-    onError: showError,
-  });
-  const choose = (/** @type {number} */ k) => {
-    keepAnswers(store);
-    show(k);
-  };
-  const show = (/** @type {number} */ k) => {
-    currentExercise = k;
-    draw();
-    const [table, claims] = [currentSheet[k]?.table, answers[k]];
-    if (table && claims) open({ ...table, claims });
-    else if (table) exerciseQuery.ask(API.check, { table });
-  };
-  const save = () => {
-    keepAnswers(store);
-    const tables = currentSheet.map(({ table }, k) => ({ ...table, claims: answers[k] ?? [] }));
-    download({ tables }, API.answers).catch((error) => showError(messageOf(error)));
-  };
-  const set = (/** @type {keyof typeof sheetRequest} */ name) => (/** @type {string | number} */ value) => {
-    Object.assign(sheetRequest, { [name]: value });
-    draw();
-  };
-  const draw = () => {
-    const { kind, level, count, seed } = sheetRequest;
-    redraw(
-      el,
-      h("h2", {}, t("Problem sheet")),
-      h(
-        "div",
-        { class: "toggles" },
-        dropdown(t("Kind"), sheetKinds, kind, set("kind")),
-        stepper(t("Level"), level, 1, 3, set("level")),
-        stepper(t("Problems"), count, 1, 6, set("count")),
-        stepper(t("Seed"), seed, 0, 9999, set("seed")),
-        button(t("Create sheet"), () => sheetQuery.ask(API.sheet, sheetRequest), {
-          class: "main",
-          data: { control: "create" },
-        }),
-      ),
-      currentSheet.length > 0 && exercises(),
-    );
-  };
-  const exercises = () => {
-    const item = (/** @type {string} */ heading, /** @type {number} */ k) =>
-      button(`${k + 1}${heading ? `: ${heading}` : ""}`, () => choose(k), {
-        "aria-pressed": String(k === currentExercise),
-        data: { control: `exercise ${k}` },
-      });
-    const list = currentSheet.map(({ heading }, k) => item(heading, k));
-    return [
-      h("div", { class: "exercises", role: "group", "aria-label": t("Problems") }, list),
-      h("p", {}, currentSheet[currentExercise]?.instructions),
-      button(t("Save answers"), save, { title: t("answers.toml, to hand in"), data: { control: "save" } }),
-    ];
-  };
-  draw();
-  fetchKinds().then(
-    (kinds) => {
-      sheetKinds = kinds.map(({ name, title }) => [name, title]);
-      draw();
-    },
-    (error) => showError(messageOf(error)),
-  );
-  return el;
-}
-
-/**
- * Keep the answers to the current exercise, unless another problem was opened since.
- * @param {Store} store
- */
-function keepAnswers(store) {
-  const { practice, table } = store.problem;
-  const exercise = currentSheet[currentExercise];
-  const isOpen = practice && JSON.stringify(table.given) === JSON.stringify(exercise?.table.given);
-  if (isOpen) answers[currentExercise] = table.claims;
 }

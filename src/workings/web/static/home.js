@@ -28,7 +28,7 @@ export default {
       status.textContent = messageOf(error);
     };
     const open = (/** @type {string} */ screen, /** @type {Api.Table} */ table) => {
-      store.changeProblem((problem) => Object.assign(problem, { table, practice: false }));
+      store.changeProblem((problem) => Object.assign(problem, { table }));
       location.hash = `#${screen}`;
     };
     const tour = new Tour(showError);

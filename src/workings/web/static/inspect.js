@@ -35,6 +35,14 @@ const MAP_FORMS = [
   ["lines", "lines"],
 ];
 
+/** @type {[string, string][]} */
+const TOP_K = [
+  ["0", "all"],
+  ["3", "3"],
+  ["10", "10"],
+  ["40", "40"],
+];
+
 /** @type {ViewState} */
 const NO_CELL = { row: "", column: "" };
 
@@ -91,6 +99,23 @@ class Inspect {
   #lineBox = h("div", { class: "inspect-map", hidden: true });
   #tools = h("div", { class: "inspect-tools" });
   #output = h("div", { class: "inspect-output" });
+  #sliderLabel = h("span", { class: "label" });
+  /** @type {HTMLInputElement} */
+  #slider = h("input", {
+    type: "range",
+    min: "0.1",
+    max: "3",
+    step: "0.1",
+    oninput: () => this.#change({ temperature: this.#slider.value }, { live: true }),
+    onchange: () => this.#change({ temperature: this.#slider.value }),
+  });
+  #topK = h("div", {});
+  #sampling = h(
+    "div",
+    { class: "toggles" },
+    h("label", { class: "choice" }, this.#sliderLabel, this.#slider),
+    this.#topK,
+  );
   #extras = h("div", { class: "inspect-extras" });
   #dock = h("div", {
     class: "inspect-dock dock tall",
@@ -101,7 +126,7 @@ class Inspect {
   #attention = h(
     "section",
     { class: "attention", "aria-label": "Attention" },
-    h("h2", {}, "Attention weights"),
+    h("h2", { class: "unseen" }, "Attention weights"),
     this.#tabs,
     h(
       "div",
@@ -125,7 +150,7 @@ class Inspect {
       this.#change({ run, text: undefined, part: "", layer: "", head: "", off: "", ...NO_CELL }),
     );
     const onError = (/** @type {string} */ message) => this.#showError(message);
-    /** @type {Query<Api.Inspection, Api.InspectRequest>} */
+    /** @type {Query<Api.Inspection, Api.OutcomeRequest>} */
     this.#inspectQuery = new Query({ el, onAnswer: (answer, body) => this.#showInspection(answer, body), onError });
     /** @type {Query<Api.Heatmap, Api.HeadRequest>} */
     this.#mapQuery = new Query({ onAnswer: (answer, body) => this.#addHeatmap(answer, body), onError });
@@ -155,7 +180,13 @@ class Inspect {
         "div",
         { class: "inspect-body" },
         this.#attention,
-        h("section", { class: "output", "aria-label": "Output" }, h("h2", {}, "Output"), this.#output),
+        h(
+          "section",
+          { class: "output", "aria-label": "Output" },
+          h("h2", { class: "unseen" }, "Output"),
+          this.#output,
+          this.#sampling,
+        ),
         this.#extras,
       ),
       this.#dock,
@@ -174,7 +205,9 @@ class Inspect {
       onClose: () => this.#map.set("pinned", null),
     });
     this.#derivation.on("change:derivation", () => {
+      const wasHidden = this.#dock.hidden;
       this.#dock.hidden = !this.#derivation.get("derivation");
+      if (wasHidden && !this.#dock.hidden) this.#mapBox.scrollIntoView({ block: "nearest" });
     });
     this.#heads.on("change:chosen", () => this.#chooseHead());
     this.#heads.on("change:focus", () => this.#showMap());
@@ -206,6 +239,26 @@ class Inspect {
     return this.#picture ? { ...request, picture: this.#picture } : { ...request, scene: Number(scene || 1) };
   }
 
+  /** How the probabilities of the next token are shown. */
+  get #outcomeOptions() {
+    const { temperature, top_k: topK } = this.#view;
+    const isLanguage = this.#run.kind === "language" && HAS_SERVER;
+    return isLanguage ? { temperature: Number(temperature || 1), top_k: Number(topK || 0) } : {};
+  }
+
+  /** Draw the temperature and the number of tokens of the bars. */
+  #drawSampling() {
+    const { temperature, top_k: topK = 0 } = this.#outcomeOptions;
+    this.#sampling.hidden = temperature === undefined;
+    if (temperature === undefined) return;
+    this.#sliderLabel.textContent = `Temperature ${temperature}`;
+    if (document.activeElement !== this.#slider) this.#slider.value = String(temperature);
+    redraw(
+      this.#topK,
+      choice("Top k", "top k", TOP_K, String(topK), (value) => this.#change({ top_k: value })),
+    );
+  }
+
   /** Show the view's state; ask the server where the input is new. */
   #update() {
     const run = findRun(this.#runs, this.#view.run);
@@ -215,7 +268,8 @@ class Inspect {
       this.#derivation.set("derivation", null);
     this.#input?.show();
     this.#model?.open(this.#view.stage ?? "");
-    if (!this.#inspectQuery.askIfNew(API.inspect, this.#request())) this.#show();
+    this.#drawSampling();
+    if (!this.#inspectQuery.askIfNew(API.inspect, { ...this.#request(), ...this.#outcomeOptions })) this.#show();
     this.#askDerivation();
   }
 
@@ -476,7 +530,7 @@ class Inspect {
   /** @param {Api.Table} table */
   #openInWork(table) {
     const { row = "", column = "" } = this.#view;
-    this.#store.changeProblem((problem) => Object.assign(problem, { table, decimals: 4, practice: false }));
+    this.#store.changeProblem((problem) => Object.assign(problem, { table, decimals: 4 }));
     this.#store.initialCell = { key: "weights", row, column };
     location.hash = "#work";
   }

@@ -5,7 +5,7 @@ import { dataTable, probabilityBars, tokenKeys, tokenStrip } from "./charts.js";
 import { button, choice, dropdown, formulaBox, h, present, redraw, stepper, svg } from "./dom.js";
 import heatmap from "./heatmap.js";
 import { Model } from "./model.js";
-import { API, Query } from "./request.js";
+import { API, fetchLines, messageOf, Query } from "./request.js";
 
 const TILE_HINT =
   "Brightness is the attention weight for the word, relative to its largest. The number is that largest weight; " +
@@ -18,7 +18,8 @@ const TILE_HINT =
 export function outputView({ output, baseline, description, bars, num_omitted: numOmitted }) {
   const { notes, text, caption_attention: captionAttention } = output;
   const box = h("div", {});
-  probabilityBars.render({ model: new Model({ bars, description, num_omitted: numOmitted }), el: box });
+  const caption = text === null ? description : "Probability of each token";
+  probabilityBars.render({ model: new Model({ bars, description: caption, num_omitted: numOmitted }), el: box });
   return present([
     notes.map((note) => h("p", { class: "hint" }, note)),
     text !== null && generatedText(description, output, baseline),
@@ -90,6 +91,8 @@ function frameOutline([x, y, width, height]) {
   );
 }
 
+const TOO_LARGE = "More than 64 rows or columns: too large for Work.";
+
 /** The continuation of a text by a language model, token by token. */
 export class Completion {
   el = h("section", { class: "completion", "aria-label": "Continuation" });
@@ -98,7 +101,9 @@ export class Completion {
   #options = { max_new_tokens: 40, temperature: 0, seed: 1 };
   /** @type {{ prompt: string, completion: Api.Completion } | null} */
   #result = null;
-  #query;
+  /** @type {AbortController | null} */
+  #request = null; // of the text that is being generated
+  #onError;
 
   /**
    * @param {() => Api.InspectRequest} input returns the run's input
@@ -108,17 +113,7 @@ export class Completion {
   constructor(input, onUse, onError) {
     this.#input = input;
     this.#onUse = onUse;
-    /** @type {Query<Api.Completion, Api.InspectRequest>} */
-    this.#query = new Query({
-      onAnswer: (completion, { text: prompt = "" }) => {
-        this.#result = { prompt, completion };
-        this.#draw();
-      },
-      onError: (message) => {
-        onError(message);
-        this.#draw();
-      },
-    });
+    this.#onError = onError;
     this.#draw();
   }
 
@@ -129,13 +124,31 @@ export class Completion {
   }
 
   #stop() {
-    this.#query.cancel();
+    this.#request?.abort();
+    this.#request = null;
     this.#draw();
   }
 
-  #start() {
-    this.#query.ask(API.complete, { ...this.#input(), ...this.#options });
+  /** Generate a text; each token is shown when it arrives. */
+  async #start() {
+    const request = new AbortController();
+    const input = this.#input();
+    const completion = /** @type {Api.Completion} */ ({ tokens: [], stop_reason: "", milliseconds: 0 });
+    const add = (/** @type {Api.GeneratedToken & Api.Completion} */ line) => {
+      if (this.#request !== request) return; // stopped
+      if ("token" in line) completion.tokens.push(line);
+      else Object.assign(completion, line);
+      this.#draw();
+    };
+    this.#request = request;
+    this.#result = { prompt: input.text ?? "", completion };
     this.#draw();
+    try {
+      await fetchLines(API.stream, { ...input, ...this.#options }, add, request.signal);
+    } catch (error) {
+      if (!request.signal.aborted) this.#onError(messageOf(error));
+    }
+    if (this.#request === request) this.#stop();
   }
 
   #draw() {
@@ -163,7 +176,7 @@ export class Completion {
           (value) => set({ temperature: Number(value) }),
         ),
         temperature > 0 && stepper("Seed", seed, 0, 9999, (value) => set({ seed: value })),
-        this.#query.isPending ? stop : start,
+        this.#request ? stop : start,
       ),
       this.#result && this.#text(this.#result),
     );
@@ -192,7 +205,8 @@ export class Completion {
       if (token) show(token);
     });
     const fullText = prompt + tokens.map(({ text }) => text).join("");
-    const summary = `${tokens.length} tokens in ${Math.round(milliseconds)} ms${stopReason ? `; ${stopReason}` : ""}. `;
+    const time = milliseconds ? ` in ${Math.round(milliseconds)} ms` : "…";
+    const summary = `${tokens.length} tokens${time}${stopReason ? `; ${stopReason}` : ""}. `;
     const howTo = "Hover over a token, or use the arrow keys, to see its alternatives. ";
     return [
       h(
@@ -465,28 +479,32 @@ export const derivationView = {
  * @param {(() => void) | null} onOpen null if the head is too large for Work
  */
 function derivationContent(derivation, onClose, onOpen) {
-  const { title, name, description, formula, intermediates, working, notes } = derivation;
-  const tables = [derivation.terms, derivation.model_values].filter(({ rows }) => rows.length);
-  const formulas = [formula, ...intermediates, working].map(formulaBox);
+  const { title, name, description, product, formula, intermediates, working, notes, terms } = derivation;
+  const step = (/** @type {string} */ heading, /** @type {Child} */ children) =>
+    h("section", {}, h("h3", {}, heading), children);
+  const table = (/** @type {Api.DataTable} */ data) => data.rows.length > 0 && dataTable(data);
   return h(
     "div",
     { class: "derivation" },
     h(
-      "div",
-      {},
-      h("div", { class: "title" }, h("p", { dir: "auto" }, title), button("Close", onClose)),
+      "header",
+      { class: "title" },
       h("h2", {}, name),
       h("p", { dir: "auto" }, description),
-      formulas,
+      h("p", { class: "soft", dir: "auto" }, title),
+      onOpen ? button("Open in Work", onOpen, { class: "main" }) : h("p", { class: "hint" }, TOO_LARGE),
+      button("Close", onClose),
     ),
     h(
       "div",
-      {},
-      tables.map(dataTable),
-      notes.map((note) => h("p", { class: "hint" }, note)),
-      onOpen
-        ? button("Open this head in Work", onOpen, { class: "main" })
-        : h("p", { class: "hint" }, "This head has more than 64 rows or columns: too large for Work."),
+      { class: "derivation-steps" },
+      step("Query · key, by dimension", [table(product.terms), formulaBox(product.working)]),
+      intermediates.length > 0 && step("Scale and mask", intermediates.map(formulaBox)),
+      step("Softmax", [formulaBox(formula), table(terms), formulaBox(working)]),
+      step("The model’s own number", [
+        table(derivation.model_values),
+        notes.map((note) => h("p", { class: "hint" }, note)),
+      ]),
     ),
   );
 }

@@ -15,6 +15,7 @@ const DESCRIPTIONS = {
   rounded: () => t("differs by rounding only"),
   blank: () => t("left blank"),
 };
+const MAX_NUMBER_COLUMNS = 20; // a wider matrix is a strip of colors
 /** @type {Record<string, [number, number]>} */
 export const ARROW_KEYS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
@@ -111,7 +112,7 @@ class Grid {
     const figure = h(
       "figure",
       {
-        class: `matrix ${role}`,
+        class: `matrix ${role} ${columns.length > MAX_NUMBER_COLUMNS ? "strip" : ""}`,
         data: { key, rows: axes[0], columns: axes[1], reprint: this.#model.get("reprint") ?? 0 },
         onkeydown: (event) => this.#onKey(event),
         onmouseover: (event) => this.#onPoint(event),

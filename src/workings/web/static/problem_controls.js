@@ -29,10 +29,10 @@ const MAX_FILE = 400_000; // bytes
 const MAX_SIDE = 64;
 
 /**
- * Return the controls for the settings that this kind of problem has.
+ * Return the controls for the settings that this kind of problem has: those in the line, and the others.
  * @param {Store} store
  * @param {Api.Solution} solution
- * @returns {Child[]}
+ * @returns {{ main: Child[], more: Child[] }}
  */
 export function settingControls(store, solution) {
   const { table, decimals } = store.problem;
@@ -49,24 +49,32 @@ export function settingControls(store, solution) {
     /** @type {string} */ usual,
   ) => has(name) && choice(label, name, values, String(settings[name] ?? usual), set(name));
   const heads = solution.heads.slice(0, 6).map((count) => /** @type {[string, string]} */ ([`${count}`, `${count}`]));
-  return [
-    choice(
-      t("A token is a"),
-      "vectors",
-      [
-        ["rows", t("row")],
-        ["columns", t("column")],
-      ],
-      table.vectors || "rows",
-      (value) => store.changeProblem((problem) => setVectors(problem, value)),
-    ),
+  const vectors = choice(
+    t("A token is a"),
+    "vectors",
+    [
+      ["rows", t("row")],
+      ["columns", t("column")],
+    ],
+    table.vectors || "rows",
+    (value) => store.changeProblem((problem) => setVectors(problem, value)),
+  );
+  const main = [
+    vectors,
     has("scale") && scaleControl(settings.scale ?? "sqrt(d_k)", set("scale")),
     has("mask") && maskControl(settings.mask ?? "none", solution, set("mask")),
+    heads.length > 1 &&
+      choice(t("Heads"), "heads", heads, String(settings.heads ?? 1), (value) => set("heads")(Number(value))),
+    stepper(t("Decimals"), decimals, 0, 15, (value) =>
+      store.changeProblem((problem) => {
+        problem.decimals = value;
+      }),
+    ),
+  ];
+  const more = [
     options(t("Normalizer"), "normalizer", NORMALIZERS, "softmax"),
     options(t("Activation"), "activation", ACTIVATIONS, "relu"),
     options(t("Layer norm"), "order", NORM_ORDERS, "post"),
-    heads.length > 1 &&
-      choice(t("Heads"), "heads", heads, String(settings.heads ?? 1), (value) => set("heads")(Number(value))),
     ["count", "width", "base", "eps"]
       .filter(has)
       .map((name) =>
@@ -78,12 +86,8 @@ export function settingControls(store, solution) {
         ),
       ),
     solution.options.map((option) => optionControl(store, option)),
-    stepper(t("Decimals"), decimals, 0, 15, (value) =>
-      store.changeProblem((problem) => {
-        problem.decimals = value;
-      }),
-    ),
   ];
+  return { main, more };
 }
 
 /**
@@ -264,12 +268,21 @@ export function downloadButtons(store, showError, report) {
     download({ ...store.request, file_format: form, report }, API.exportProblem).catch((error) =>
       showError(messageOf(error)),
     );
-  return h(
-    "div",
-    { class: "downloads", role: "group", "aria-label": t("Download as") },
-    h("span", { class: "label" }, t("Download")),
-    fileFormats().map(([form, label]) => button(label, () => save(form), { data: { form } })),
+  const choose = (/** @type {string} */ form) => {
+    menu.open = false;
+    void save(form);
+  };
+  const menu = h(
+    "details",
+    { class: "menu downloads" },
+    h("summary", {}, t("Download")),
+    h(
+      "div",
+      { role: "group", "aria-label": t("Download as") },
+      fileFormats().map(([form, label]) => button(label, () => choose(form), { data: { form } })),
+    ),
   );
+  return menu;
 }
 
 /**

@@ -2,9 +2,10 @@
 // A checked solution: each claimed step beside the exact one, what is wrong, its causes, and what follows from it.
 
 import { legend } from "./colors.js";
+import { conventionLine } from "./conventions.js";
 import dock from "./dock.js";
 import { CellInspector } from "./dock.js";
-import { button, formulaBox, h, math, svg } from "./dom.js";
+import { button, formulaBox, h, math, redraw, svg } from "./dom.js";
 import { t } from "./language.js";
 import matrixGrid from "./matrix.js";
 import { Model } from "./model.js";
@@ -42,6 +43,8 @@ export const HINTS_PER_NUMBER = 3;
  * @property {HTMLElement} chip
  * @property {HTMLElement} exactBox
  * @property {HTMLElement} hints
+ * @property {HTMLElement} findingBox
+ * @property {boolean} isFolded
  */
 
 export default {
@@ -65,8 +68,11 @@ class ReportView {
   #dock = new Model({ working: null, message: "" });
   #inspector;
   #verdict = h("div", { class: "verdict", role: "status" });
+  #conventions = h("div", { class: "read-as" });
   #givenList = h("div", {});
-  #findings = h("div", { class: "findings" });
+  #givenNames = h("summary", {});
+  #givenBox = h("details", { class: "given-matrices", hidden: true }, this.#givenNames, this.#givenList);
+  #source = ""; // the problem whose steps are shown
   #list = h("ol", {});
   #lines = svg("svg", { class: "lines", "aria-hidden": "true" });
   #checkedSteps = h("div", { class: "checked-steps" }, this.#lines, this.#list);
@@ -92,8 +98,10 @@ class ReportView {
     const docked = h("div", {});
     this.#el.replaceChildren(
       this.#verdict,
-      h("section", { class: "given-matrices", "aria-label": t("Given") }, h("h2", {}, t("Given")), this.#givenList),
-      h("div", { class: "check-columns" }, h("div", {}, this.#checkedSteps, this.#openSteps), this.#findings),
+      this.#conventions,
+      this.#givenBox,
+      this.#checkedSteps,
+      this.#openSteps,
       legend(...signs()),
       docked,
     );
@@ -110,29 +118,90 @@ class ReportView {
   #draw() {
     const report = this.#model.get("data");
     if (!report) return;
-    this.#verdict.replaceChildren(...verdict(report), ...conditions(report));
-    this.#drawFindings(report);
+    const source = JSON.stringify([report.title, report.given.map(({ key, texts }) => [key, texts])]);
+    const isNew = source !== this.#source;
+    this.#source = source;
+    this.#drawVerdict(report);
     this.#inspector.clear();
     this.#drawGiven(report.given);
+    if (isNew) this.#givenBox.open = !report.findings.length;
     if (!this.#dock.get("working")) this.#dock.set("message", this.#hint);
-    const steps = report.steps.map((step) => this.#step(report, step));
+    const steps = report.steps.map((step) => this.#step(report, step, isNew));
     this.#steps = new Map(steps.map((step) => [step.id, step]));
-    const isSame = steps.length === this.#list.children.length;
-    if (!isSame || steps.some(({ el }, k) => this.#list.children[k] !== el))
-      this.#list.replaceChildren(...steps.map(({ el }) => el));
+    this.#arrange(steps);
     this.#openSteps.replaceChildren(...(this.#model.get("claims") ? this.#openStepButtons(report.open_steps) : []));
     this.#drawArrows();
   }
 
   /** @param {Api.Report} report */
-  #drawFindings({ findings, steps }) {
-    const cards = findings.map((finding, k) => {
-      const step = steps.find(({ claimed, reprint }) => claimed.key === finding.key && reprint === finding.reprint);
-      const { key, reprint, row, column } = finding;
-      const goTo = () => this.#goTo({ key, reprint, row, column });
-      return findingCard(finding, k === 0, step?.claimed.texts ?? [], Boolean(this.#model.get("practice")), goTo);
-    });
-    this.#findings.replaceChildren(...cards);
+  #drawVerdict(report) {
+    const [first] = report.findings;
+    const practice = this.#model.get("practice");
+    const isEditable = Boolean(this.#model.get("claims"));
+    const goTo = () => this.#goTo(first);
+    const cause = first?.causes[0]?.name;
+    const { claimed = "", expected = "" } = first ?? {};
+    const facts = practice ? claimed : t("{claimed}, but it is {expected}", { claimed, expected });
+    redraw(
+      this.#verdict,
+      verdict(report),
+      first &&
+        h(
+          "span",
+          { class: "first-finding" },
+          button(first.location, goTo, { class: "goto", data: { control: "first finding" } }),
+          `: ${facts}`,
+          cause && cause !== "unknown" && [" – ", h("b", {}, cause)],
+        ),
+    );
+    const change = (/** @type {ReportState["convention"]} */ convention) => this.#model.set("convention", convention);
+    const line = report.steps.length > 0 && !practice && conventionLine(report, isEditable ? change : null);
+    redraw(
+      this.#conventions,
+      report.steps.length > 0 && h("p", { class: "counts" }, report.summary),
+      conditions(report),
+      line,
+    );
+  }
+
+  /**
+   * Put the steps in order; right ones that follow each other are folded.
+   * @param {StepView[]} steps
+   */
+  #arrange(steps) {
+    const shape = steps.map(({ id, isFolded }) => `${id} ${isFolded}`).join("|");
+    if (shape === this.#list.dataset.shape) return;
+    this.#list.dataset.shape = shape;
+    /** @type {StepView[][]} */
+    const runs = [];
+    for (const step of steps) {
+      const last = runs.at(-1);
+      if (last?.[0]?.isFolded && step.isFolded) last.push(step);
+      else runs.push([step]);
+    }
+    this.#list.replaceChildren(...runs.map((run) => (run[0]?.isFolded ? this.#foldedSteps(run) : (run[0]?.el ?? ""))));
+  }
+
+  /** @param {StepView[]} steps */
+  #foldedSteps(steps) {
+    const matrices = steps.map(({ claimed }) => claimed.get("matrix"));
+    const count = matrices.reduce((sum, { texts }) => sum + texts.flat().length, 0);
+    const names = matrices.map(({ key }) => key).join(" ");
+    const summary = h("summary", {}, h("b", {}, "✓ "), t("{names}, {count} numbers", { names, count }));
+    return h(
+      "li",
+      { class: "folded" },
+      h(
+        "details",
+        {},
+        summary,
+        h(
+          "ol",
+          {},
+          steps.map(({ el }) => el),
+        ),
+      ),
+    );
   }
 
   /**
@@ -150,6 +219,8 @@ class ReportView {
         return el;
       });
       this.#givenList.replaceChildren(...boxes);
+      this.#givenNames.textContent = `${t("Given")}: ${given.map(({ key }) => key).join(" ")}`;
+      this.#givenBox.hidden = !given.length;
     }
     for (const matrix of given) this.#given.get(matrix.key)?.set("matrix", matrix);
   }
@@ -180,8 +251,9 @@ class ReportView {
   /**
    * @param {Api.Report} report
    * @param {Api.CheckedStep} step
+   * @param {boolean} isNew whether the problem is new, and not only a number of it
    */
-  #step({ findings }, step) {
+  #step({ findings, verdict: reportVerdict }, step, isNew) {
     const { claimed, exact, reprint, verdict: name } = step;
     const { key } = claimed;
     const id = `${key} ${reprint} ${claimed.texts.length} ${claimed.formula.text}`; // a new formula is a new heading
@@ -199,7 +271,21 @@ class ReportView {
     view.chip.textContent = `${SIGNS[name]} ${verdictNames()[name]}`;
     view.exactBox.hidden = practice;
     view.hints.hidden = !practice;
+    const isRight = name === "right" && reportVerdict === "wrong" && !practice;
+    view.isFolded = isRight && (isNew || view.isFolded); // a number that is being corrected stays in view
+    const finding = findings.find(isThisStep);
+    redraw(view.findingBox, finding && this.#findingCard(finding, finding === first, claimed.texts));
     return view;
+  }
+
+  /**
+   * @param {Api.Finding} finding
+   * @param {boolean} isFirst
+   * @param {Cells} claimed
+   */
+  #findingCard(finding, isFirst, claimed) {
+    const goTo = () => this.#goTo(finding);
+    return findingCard(finding, isFirst, claimed, Boolean(this.#model.get("practice")), goTo);
   }
 
   /**
@@ -242,13 +328,19 @@ class ReportView {
     });
     this.#drawHints(hints, key);
     const exactBox = h("div", {}, h("h3", {}, t("exact")), right);
+    const findingBox = h("div", { class: "findings" });
     const el = h(
       "li",
       {},
       h("h2", {}, math(formula), reprint > 0 && h("span", { class: "chip" }, t("repeated")), chip),
-      h("div", { class: "pair" }, h("div", {}, h("h3", {}, t("claimed")), left), exactBox, hints),
+      h(
+        "div",
+        { class: "step-row" },
+        h("div", { class: "pair" }, h("div", {}, h("h3", {}, t("claimed")), left), exactBox, hints),
+        findingBox,
+      ),
     );
-    return { id, key, el, claimed, exact, chip, exactBox, hints };
+    return { id, key, el, claimed, exact, chip, exactBox, hints, findingBox, isFolded: false };
   }
 
   #updateHints() {
@@ -290,7 +382,7 @@ class ReportView {
 }
 
 /** @param {Api.Report} report */
-function verdict({ steps, counts, verdict: name, summary }) {
+function verdict({ steps, counts, verdict: name }) {
   if (!steps.length) return [];
   const texts = {
     wrong: t("✗ Wrong"),
@@ -298,7 +390,7 @@ function verdict({ steps, counts, verdict: name, summary }) {
     right: counts.blank ? t("✓ Right so far") : t("✓ Right"),
   };
   const classes = { wrong: "is-wrong", blank: "", right: "is-right" };
-  return [h("b", { class: classes[name] }, texts[name]), h("span", { class: "counts" }, summary)];
+  return [h("b", { class: classes[name] }, texts[name])];
 }
 
 /**
@@ -420,7 +512,7 @@ function isClose(text, claimed) {
 function arrow(box, { source, cell, target, first, count }, lane) {
   const frame = box.getBoundingClientRect();
   const [from, to] = [rowBox(box, source, cell[0]), rowBox(box, target, first[0])];
-  if (!from || !to) return null;
+  if (!from?.height || !to?.height) return null; // a folded step
   const [x1, y1] = [from.left - frame.left - 4, from.top - frame.top + from.height / 2];
   const [x2, y2] = [to.left - frame.left - 6, to.top - frame.top + to.height / 2];
   const x = Math.max(2, Math.min(x1, x2) - 18 - 26 * lane);

@@ -25,7 +25,7 @@ export const API = {
   inspectStage: "/api/inspect/stage",
   inspectCell: "/api/inspect/working",
   inspectExport: "/api/inspect/export",
-  complete: "/api/inspect/complete",
+  stream: "/api/inspect/stream",
   attribution: "/api/inspect/explain",
   neurons: "/api/inspect/cells",
   positions: "/api/inspect/positions",
@@ -70,6 +70,29 @@ export async function fetchJson(path, body, signal) {
   pendingRequests += 1;
   try {
     return await (await send(path, body, signal)).json();
+  } finally {
+    pendingRequests -= 1;
+  }
+}
+
+/**
+ * Send a request whose answer is lines of JSON; `onLine` gets each as soon as it arrives.
+ * @param {string} path
+ * @param {object} body
+ * @param {(line: any) => void} onLine
+ * @param {AbortSignal} signal
+ */
+export async function fetchLines(path, body, onLine, signal) {
+  pendingRequests += 1;
+  try {
+    const response = await send(path, body, signal);
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (let part = await reader?.read(); part && !part.done; part = await reader?.read()) {
+      const lines = (rest + part.value).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) onLine(JSON.parse(line));
+    }
   } finally {
     pendingRequests -= 1;
   }

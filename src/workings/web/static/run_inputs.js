@@ -105,7 +105,7 @@ export function textInput(kind, onChange) {
     if (area.isConnected) onChange(area.value, live); // else another run has been chosen meanwhile
   };
   const area = h("textarea", {
-    rows: "2",
+    rows: "1",
     spellcheck: "false",
     dir: "auto",
     maxlength: MAX_TEXT,

@@ -12,6 +12,8 @@ import { Model } from "./model.js";
 const hintText = () => t("Hover over a number, or move with Tab and the arrow keys, to see how it is computed.");
 const editHint = () => ` ${t("Press Enter to change a given number.")}`;
 const INPUTS = ["X", "context"];
+const MIN_FIT = 0.6; // smaller numbers cannot be read; the steps scroll instead
+const BOTTOM_HEIGHT = 130; // pixels at the bottom of the window for the legend and the working of a cell
 const MAX_LINE_HEIGHT = 600; // pixels; longer lines would cross other matrices
 const MAX_BACKWARD_LENGTH = 300;
 
@@ -48,7 +50,12 @@ export default {
     model.on("change:data", draw);
     model.on("change:spotlight", () => inspect(model, inspector, model.get("spotlight") ?? null));
     draw();
-    const observer = new ResizeObserver(() => flow.connect());
+    let width = 0;
+    const observer = new ResizeObserver(() => {
+      if (steps.clientWidth !== width) flow.fit();
+      width = steps.clientWidth;
+      flow.connect();
+    });
     observer.observe(steps);
     return () => observer.disconnect();
   },
@@ -94,6 +101,9 @@ class Flow {
   /** @type {Map<string, { model: Model<MatrixState>, el: HTMLElement }>} */
   #panels = new Map();
   #lines = svg("svg", { class: "lines", "aria-hidden": "true" });
+  #forward = h("div", { class: "forward" });
+  #backward = h("div", { class: "backward" });
+  #content = h("div", { class: "flow-content" }, this.#lines, this.#forward, this.#backward);
 
   /**
    * @param {Model<SolutionState>} model
@@ -105,6 +115,7 @@ class Flow {
     this.#el = el;
     this.#onFocus = onFocus;
     el.classList.add("flow");
+    el.replaceChildren(this.#content);
   }
 
   /**
@@ -121,7 +132,25 @@ class Flow {
     if (shape !== this.#shape) this.#build();
     else for (const panel of this.#all) this.#update(panel);
     this.#shape = shape;
+    this.fit();
     this.connect();
+  }
+
+  /** Make the numbers as large as the window allows: all steps stand beside each other. */
+  fit() {
+    const setFit = (/** @type {number} */ fit) => this.#el.style.setProperty("--fit", fit.toFixed(3));
+    setFit(1);
+    const width = this.#el.clientWidth - 8; // its padding
+    if (width <= 0 || getComputedStyle(this.#forward).flexDirection === "column") return; // a narrow window
+    const room = innerHeight - BOTTOM_HEIGHT - (this.#el.getBoundingClientRect().top + scrollY);
+    for (let trial = 0, fit = 1; trial < 5; trial += 1) {
+      const byWidth = width / this.#content.scrollWidth;
+      const byHeight = room > 0 ? Math.max(room / this.#content.scrollHeight, MIN_FIT / fit) : 1;
+      const next = Math.max(MIN_FIT, fit * Math.min(1, byWidth, byHeight));
+      if (next > fit - 0.002) return;
+      fit = next;
+      setFit(fit);
+    }
   }
 
   /** @returns {Panel[]} */
@@ -157,8 +186,9 @@ class Flow {
     const lists = (/** @type {HTMLElement[][]} */ stages) =>
       stages.filter(Boolean).map((panels) => h("ol", { class: "stage" }, panels));
     // Gradients are below, and run back from right to left.
-    const back = backward.length > 0 && h("div", { class: "backward" }, lists(backward));
-    this.#el.replaceChildren(this.#lines, ...lists(forward), ...(back ? [back] : []));
+    this.#forward.replaceChildren(...lists(forward));
+    this.#backward.replaceChildren(...lists(backward));
+    this.#backward.hidden = !backward.length;
   }
 
   /** @param {Panel} panel */
@@ -189,7 +219,7 @@ class Flow {
 
   /** Draw the lines; a line from an input ends at the weight matrix that multiplies it. */
   connect() {
-    const frame = this.#el.getBoundingClientRect();
+    const frame = this.#content.getBoundingClientRect();
     const given = this.#given.map(({ matrix }) => matrix.key);
     const paths = this.#steps.flatMap((step) => {
       const weight = step.sources.find((key) => given.includes(key) && !INPUTS.includes(key));

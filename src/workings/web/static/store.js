@@ -277,3 +277,22 @@ export function resize({ table }, size, by) {
   }
   table.claims = []; // claims of another size do not fit
 }
+
+/**
+ * Replace a given matrix; the matrices that share a size with it follow.
+ * @param {ProblemState} problem
+ * @param {string} key
+ * @param {Cells} cells
+ * @param {Api.Size[]} sizes
+ */
+export function replaceMatrix(problem, key, cells, sizes) {
+  [cells.length, cells[0]?.length ?? 0].forEach((length, axis) => {
+    const size = sizes.find(({ lines }) => lines.some(([name, other]) => name === key && other === axis));
+    const change = size ? length - size.value : 0;
+    for (let k = 0; size && k < Math.abs(change); k += 1)
+      resize(problem, { ...size, value: size.value + k * Math.sign(change) }, Math.sign(change));
+  });
+  const { table } = problem;
+  const holder = /** @type {Record<string, Cells>} */ (key === "mask" ? table.settings : table.given);
+  holder[key] = cells;
+}

@@ -161,6 +161,9 @@ declare namespace Api {
     links: ErrorLink[];
     given: Matrix[];
     open_steps: Matrix[];
+    /** The conventions that the solution was checked under, by setting. */
+    read_as: Record<string, string>;
+    heads: number[];
   }
 
   interface DocumentMatrix {
@@ -338,10 +341,19 @@ declare namespace Api {
     milliseconds: number;
   }
 
+  /** A query times a key, by dimension. */
+  interface Product {
+    description: string;
+    formula: Formula;
+    terms: DataTable;
+    working: Formula;
+  }
+
   interface Derivation {
     title: string;
     name: string;
     description: string;
+    product: Product;
     formula: Formula;
     intermediates: Formula[];
     terms: DataTable;
@@ -433,6 +445,12 @@ declare namespace Api {
     picture?: string;
   }
 
+  /** How the probabilities are shown. */
+  interface OutcomeRequest extends InspectRequest {
+    temperature?: number;
+    top_k?: number;
+  }
+
   interface HeadRequest extends InspectRequest {
     part: string;
     layer: number;
@@ -451,7 +469,6 @@ interface Attributes {
 interface ProblemState {
   table: Api.Table;
   decimals: number;
-  practice?: boolean;
 }
 
 /** A pasted text, or a file. */
@@ -548,6 +565,8 @@ interface ReportState extends WidgetState {
   paste?: { key: string; reprint: number; text: string };
   newStep?: Api.Matrix;
   hintRequest?: string;
+  /** A convention to read the solution by. */
+  convention?: { name: string; value: string };
 }
 
 interface GalleryState extends WidgetState {

@@ -15,6 +15,7 @@ import {
 } from "./problem_controls.js";
 import { API, fetchJson, messageOf, Query } from "./request.js";
 import solution from "./solution.js";
+import { replaceMatrix } from "./store.js";
 /** @import { Store } from "./store.js" */
 
 const matrixFormats = () =>
@@ -36,6 +37,7 @@ class Work {
   /** @type {Model<SolutionState>} */
   #model = new Model({ data: null, cells: {} });
   #settings = h("div", { class: "toggles" });
+  #moreSettings = h("div", { class: "toggles" });
   #sizes = h("div", { class: "toggles sizes" });
   #status = h("p", { class: "status", role: "alert" });
   #absent = h("div", { class: "absent", role: "group", "aria-label": t("Add a matrix") });
@@ -44,6 +46,8 @@ class Work {
   #context;
   #problemQuery;
   #cellQuery;
+  /** @type {Api.Size[]} */
+  #dimensions = []; // of the problem that is shown
 
   /**
    * @param {Store} store
@@ -84,8 +88,9 @@ class Work {
     const store = this.#store;
     const showError = (/** @type {string} */ message) => this.#showError(message);
     const open = (/** @type {Api.Table} */ table) =>
-      store.changeProblem((problem) => Object.assign(problem, { table, practice: false }));
-    const content = h("div", {});
+      store.changeProblem((problem) => Object.assign(problem, { table }));
+    const content = h("div", { class: "solution" });
+    this.#settings.replaceChildren(h("p", { class: "hint", role: "status" }, t("Solving…")));
     this.#el.replaceChildren(
       h("h1", { class: "unseen" }, t("Work a problem")),
       h(
@@ -93,21 +98,21 @@ class Work {
         { class: "bar-top" },
         this.#title,
         kindMenu(open, showError),
+        button(t("Paste…"), () => this.#pasteProblem(open)),
         lectureList(open, showError),
         downloadButtons(store, showError, false),
       ),
       h(
-        "details",
-        { class: "settings", open: matchMedia("(min-width: 44rem)").matches },
-        h("summary", {}, t("Settings")),
+        "div",
+        { class: "settings-line" },
         this.#settings,
         h(
-          "div",
-          { class: "more" },
-          this.#tokens.el,
-          this.#context.el,
-          this.#absent,
-          h("details", { class: "sizing" }, h("summary", {}, t("Sizes")), this.#sizes),
+          "details",
+          { class: "settings" },
+          h("summary", {}, t("Settings")),
+          this.#moreSettings,
+          h("div", { class: "more" }, this.#tokens.el, this.#context.el, this.#absent),
+          this.#sizes,
         ),
       ),
       this.#status,
@@ -163,7 +168,10 @@ class Work {
     if (document.activeElement !== this.#title) this.#title.value = table.title;
     this.#tokens.show(table.tokens, answer.settings.length > 0);
     this.#context.show(table.context_tokens, "context" in table.given);
-    redraw(this.#settings, settingControls(store, answer));
+    const { main, more } = settingControls(store, answer);
+    redraw(this.#settings, main);
+    redraw(this.#moreSettings, more);
+    this.#dimensions = answer.sizes;
     redraw(this.#sizes, sizeControls(store, answer));
     const addMatrix = (/** @type {[string, Cells]} */ [name, cells]) =>
       button(`+ ${name}`, () =>
@@ -190,6 +198,7 @@ class Work {
 
   /** @param {CellEdit} edit */
   #edit({ key, row, column, text, done }) {
+    if (isHalfTyped(text)) return; // the steps keep the number before
     const edit = (/** @type {ProblemState} */ { table }) => {
       const line = matrices(table, key)[key]?.[row];
       if (line) line[column] = text.trim();
@@ -220,10 +229,27 @@ class Work {
    */
   async #readMatrix(key, text) {
     const cells = await fetchJson(API.readMatrix, { text });
-    this.#store.changeProblem(({ table }) => {
-      matrices(table, key)[key] = cells;
+    this.#store.changeProblem((problem) => replaceMatrix(problem, key, cells, this.#dimensions));
+  }
+
+  /** @param {(table: Api.Table) => void} open */
+  #pasteProblem(open) {
+    openPasteDialog({
+      title: t("Paste a problem"),
+      hint: t("A problem file, or named matrices: X = …, W_Q = … in LaTeX, in Markdown or as printed by NumPy."),
+      action: t("Open"),
+      acceptsFile: true,
+      onSubmit: async (text) => open(await fetchJson(API.readProblem, { text })),
     });
   }
+}
+
+/**
+ * Return whether a text is the beginning of a number, such as "-", "1/" or nothing.
+ * @param {string} text
+ */
+function isHalfTyped(text) {
+  return /^\s*[+\-−]?\s*(\d*[.,]?\d*([eE][+\-−]?|\/[+\-−]?))?\s*$/.test(text) && !/\d[.,]?\s*$/.test(text);
 }
 
 /** Return the input of a matrix's cell that has the focus. */
