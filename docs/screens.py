@@ -138,7 +138,7 @@ def open_inspect(page: Any) -> None:
 def open_train(page: Any) -> None:
     """Show the curves of a run."""
     page.locator("figure.chart svg").first.wait_for()
-    page.locator(".settings-table").first.wait_for()
+    page.locator(".settings-table").first.wait_for(state="attached")
     page.wait_for_timeout(500)  # the progress bar moves
 
 

@@ -64,7 +64,7 @@ def test_samples_and_report_stay_text(visit: OpenPage, toy: Path) -> None:
     append_to_log(toy, epoch_record(1, 0.5), sample)
     (toy / "report.html").write_text("<h1>A report</h1>" + "<p>of many words</p>" * 50)
     page = visit("#train?run=toy", width=320, ready=CHART)
-    page.wait_for_selector(".settings-table")
+    page.wait_for_selector(".settings-table", state="attached")
     assert page.locator(".samples pre").text_content().startswith("<img src=x onerror=alert(1)>")
     assert page.locator("main img, main script").count() == 0
     page.get_by_text("Show the report here").click()
@@ -95,6 +95,7 @@ def test_accessibility(visit: OpenPage, toy: Path) -> None:
     sample = {"kind": "sample", "epoch": 1, "sample": "a sample"}
     append_to_log(toy, step_record(200, 0.8), epoch_record(1, 0.5), sample)
     page = visit("#train?run=toy", ready=CHART, reduced_motion="reduce")
+    page.get_by_text("Settings and their defaults").click()
     page.wait_for_selector(".settings-table")
     snapshot = page.locator("main").aria_snapshot()
     for part in (

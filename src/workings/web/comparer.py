@@ -134,6 +134,12 @@ def _compare_outputs(first: _SideOutput, second: _SideOutput) -> tuple[list[Outc
     if p is None or q is None:
         same = first.output.text == second.output.text
         return [], 0, "Both generate the same text" if same else "They generate different texts"
+    if not p.keys() & q.keys():
+        return (
+            [],
+            0,
+            "These runs share no label or token: their outputs cannot be compared",
+        )
     pairs, num_omitted = _build_pairs(p, q)
     best = [max(probabilities, key=probabilities.__getitem__) for probabilities in (p, q)]
     if best[0] == best[1]:
@@ -143,6 +149,9 @@ def _compare_outputs(first: _SideOutput, second: _SideOutput) -> tuple[list[Outc
     if p.keys() == q.keys():
         distance = sum(abs(value - q[name]) for name, value in p.items()) / 2
         summary += f"; total variation distance {format_percent(distance)}"
+    else:
+        count = len(p.keys() & q.keys())
+        summary += f"; of {len(p)} and {len(q)} labels or tokens, {count} are in both"
     return pairs, num_omitted, summary
 
 

@@ -124,7 +124,7 @@ def _build_exercise_table(exercise: Exercise) -> ProblemTable:
     if exercise.planted_mistake is None:
         return table
     claims = exercise.planted_mistake.claims.items()
-    return replace(table, claims=[ClaimTable(key=key, cells=rows) for key, rows in claims])
+    return replace(table, claims=[read(ClaimTable, {"key": k, "cells": c}) for k, c in claims])
 
 
 def export(body: requests.ExportRequest) -> FileView:

@@ -57,7 +57,22 @@ def _summarize(status: TrainingStatus, state: str) -> str:
         "training": f"Training: {done} done{metric}",
         "quiet": f"No new output: {done} done{metric}. Continue with workings resume if it stopped",
         "finished": f"Finished after {status.epoch} epoch{'s' * (status.epoch != 1)}{metric}",
-    }[state]
+    }[state] + _describe_trend(status)
+
+
+def _describe_trend(status: TrainingStatus) -> str:
+    """Return when the latest metric was best, and what has happened since; empty for one epoch."""
+    metrics = {best.key: best for best in status.best_metrics()}
+    validation = [best for key, best in metrics.items() if key.startswith("validation_")]
+    if not validation or status.epoch < 2:
+        return ""
+    best = validation[-1]
+    if best.best_epoch == best.epoch:
+        return ". Best so far in the last epoch"
+    loss = metrics.get("train_loss")
+    falls = loss is not None and loss.best_epoch > best.best_epoch
+    since = "since then only the training loss falls" if falls else "no better since"
+    return f". Best at epoch {best.best_epoch}; {since}"
 
 
 def _build_facts(status: TrainingStatus, state: str, seconds_silent: float) -> dict[str, str]:

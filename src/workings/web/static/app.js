@@ -8,6 +8,7 @@ import { chooseLanguage, languageNames, loadLanguage } from "./language_choice.j
 import { API, fetchJson, waitUntilIdle } from "./request.js";
 import { saveScreen } from "./save_page.js";
 import { PROBLEM_SCREENS, Store } from "./store.js";
+import { themeSwitch } from "./theme.js";
 import { HAS_SERVER } from "./transport.js";
 
 /**
@@ -219,7 +220,7 @@ const redo = button("↷", () => store.move(screen, 1), {
 });
 const copyButton = button(t("Copy link"), copyLink);
 const saveButton = button(t("Save as HTML"), save, { title: t("Save this screen as one HTML file") });
-document.getElementById("tools")?.append(undo, redo, copyButton, saveButton, languageList());
+document.getElementById("tools")?.append(undo, redo, copyButton, saveButton, languageList(), themeSwitch());
 document.addEventListener("keydown", onKey);
 document.addEventListener("paste", (event) => receiveDocument(event, event.clipboardData));
 document.addEventListener("drop", (event) => receiveDocument(event, event.dataTransfer));

@@ -46,7 +46,8 @@ export function formatFixed(number, decimals) {
  * @param {Api.Colors} colors
  */
 export function currentColors(colors) {
-  return dark.matches ? colors.dark : colors.light;
+  const theme = document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light"); // chosen, or the system's
+  return theme === "dark" ? colors.dark : colors.light;
 }
 
 /**
@@ -56,7 +57,11 @@ export function currentColors(colors) {
  */
 export function onColorScheme(listener) {
   dark.addEventListener("change", listener);
-  return () => dark.removeEventListener("change", listener);
+  document.addEventListener("themechange", listener);
+  return () => {
+    dark.removeEventListener("change", listener);
+    document.removeEventListener("themechange", listener);
+  };
 }
 
 /**

@@ -7,7 +7,7 @@ import { heatmapComparison } from "./heatmap_groups.js";
 import { captionedPicture } from "./inspect_results.js";
 import { Model } from "./model.js";
 import { API, Query } from "./request.js";
-import { findRun, noRuns, PART_NAMES, runList, SCENES, textField } from "./run_inputs.js";
+import { findRun, firstText, noRuns, PART_NAMES, runList, SCENES, secondText, textField } from "./run_inputs.js";
 /** @import { Store } from "./store.js" */
 
 /** @typedef {"runs" | "inputs" | "permuted"} Mode */
@@ -40,8 +40,6 @@ const EXPLANATIONS = {
 const FIRST_HEAD = { part: "", layer: "1", head: "1" }; // also after a change of the run, which may have fewer heads
 const DEFAULTS = {
   ...FIRST_HEAD,
-  text: "the cat sat on the mat",
-  other: "the mat sat on the cat",
   scene: "1",
   other_scene: "2",
   order: "reversed",
@@ -49,7 +47,7 @@ const DEFAULTS = {
   positions: "on",
 };
 
-/** @typedef {typeof DEFAULTS & { mode: Mode, a: string, b: string }} CompareView */
+/** @typedef {typeof DEFAULTS & { mode: Mode, a: string, b: string, text: string, other: string }} CompareView */
 
 export default {
   /**
@@ -133,8 +131,8 @@ class Compare {
     this.#runs = runs;
     this.#runA = runList(runs, (a) => this.#change({ a, ...FIRST_HEAD }), "Run A");
     this.#runB = runList(runs, (b) => this.#change({ b, ...FIRST_HEAD }), "Run B");
-    this.#text = textField("Input", (text) => this.#change({ text }));
-    this.#otherText = textField("Input B", (other) => this.#change({ other }));
+    this.#text = textField("Input", (text, live) => this.#change({ text }, { live }));
+    this.#otherText = textField("Input B", (other, live) => this.#change({ other }, { live }));
     /** @type {Query<Api.Comparison | Api.PermutationTest>} */
     this.#answerQuery = new Query({
       el,
@@ -152,7 +150,9 @@ class Compare {
 
   /** @returns {CompareView} */
   get #view() {
-    const view = { ...DEFAULTS, .../** @type {Partial<CompareView>} */ (this.#store.view("compare")) };
+    const own = /** @type {Partial<CompareView>} */ (this.#store.view("compare"));
+    const { kind } = findRun(this.#runs, own.a);
+    const view = { ...DEFAULTS, text: firstText(kind), other: secondText(kind), ...own };
     const usual = this.#runs.length > 1 ? "runs" : "inputs";
     return {
       ...view,
@@ -162,9 +162,12 @@ class Compare {
     };
   }
 
-  /** @param {ViewState} changes */
-  #change(changes) {
-    this.#store.changeView("compare", changes);
+  /**
+   * @param {ViewState} changes
+   * @param {{ live?: boolean }} [options]
+   */
+  #change(changes, options) {
+    this.#store.changeView("compare", changes, options);
   }
 
   start() {

@@ -25,6 +25,12 @@ const FIRST_TEXTS = {
   translate: "woman and man holding hands",
   caption: "",
 };
+const SECOND_TEXTS = {
+  language: "The second ",
+  classify: "visage souriant avec bouche ouverte",
+  translate: "woman holding hands and man",
+  caption: "",
+};
 const TEXT_LABELS = {
   language: "Prompt",
   classify: "Text to classify",
@@ -94,6 +100,14 @@ export function firstText(kind) {
 }
 
 /**
+ * Return a text to compare with the first.
+ * @param {Api.Run["kind"]} kind
+ */
+export function secondText(kind) {
+  return SECOND_TEXTS[kind];
+}
+
+/**
  * Return a text area whose text is reported while it is typed (`live`) and when it is complete.
  * @param {Api.Run["kind"]} kind
  * @param {(text: string, live: boolean) => void} onChange
@@ -136,18 +150,27 @@ export function textChoice(kind, texts, onChange) {
 }
 
 /**
- * Return a text field of one line.
+ * Return a text field of one line; its text is reported while it is typed (`live`) and when it is complete.
  * @param {string} label
- * @param {(text: string) => void} onChange
+ * @param {(text: string, live: boolean) => void} onChange
  */
 export function textField(label, onChange) {
+  let timer = 0;
+  const report = (/** @type {boolean} */ live) => {
+    clearTimeout(timer);
+    if (input.isConnected) onChange(input.value, live);
+  };
   const heading = h("span", { class: "label" }, label);
   const input = h("input", {
     type: "text",
     maxlength: MAX_TEXT,
     autocomplete: "off",
     spellcheck: "false",
-    onchange: (event) => onChange(event.target.value),
+    oninput: () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => report(true), TYPING_PAUSE);
+    },
+    onchange: () => report(false),
   });
   const el = h("label", { class: "choice words" }, heading, input);
   return { el, heading, show: (/** @type {string} */ text) => showText(input, text) };

@@ -110,7 +110,7 @@ class Train {
       h("div", { class: "halves" }, section("Metrics", this.#metrics), this.#resultSection, this.#sampleSection),
       section(
         "Recipe",
-        this.#recipe,
+        h("details", { class: "data-table" }, h("summary", {}, "Settings and their defaults"), this.#recipe),
         h("details", { class: "data-table" }, h("summary", {}, "Environment"), this.#environment),
       ),
       this.#reportSection,
