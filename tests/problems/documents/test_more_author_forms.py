@@ -163,7 +163,38 @@ xW1 + b1 = [[3, -2]]
 max(0, xW1 + b1) = [[3, 0]]
 FFN(x) = [[VALUE]]
 """
+HEADS = f"""{FENCE}python
+X = np.array([[1, 0], [0, 2]])
+W_V = [np.array([[1], [0]]), np.array([[0], [3]])]
+for i in range(2):
+    print(f'--- head {{i + 1}} ---'); print('V:'); print(X @ W_V[i])
+{FENCE}
+{FENCE}
+--- head 1 ---
+V:
+[[1]
+ [0]]
+--- head 2 ---
+V:
+[[0]
+ [VALUE]]
+{FENCE}
+"""
+VECTORS = """A recurrent network: W_xh = [[1, 0], [0, 1]], W_hh = [[0, 0], [0, 0]], h_0 = [0, 0]
+
+| t | x_t | h_t |
+|--|--|--|
+| 1 | [1, 0] | [0.76, 0.00] |
+| 2 | [0, 1] | [0.00, VALUE] |
+"""
+MULTIPLIED = (
+    f"{QKV}No scaling.\n\nNow multiply every query with every key (the dot product):\n\n"
+    "| | a | b |\n|--|--|--|\n| a | 1 | 0 |\n| b | 2 | VALUE |\n"
+)
 FORMS = {
+    "lists of matrices": ("notes.md", HEADS, "6", "7", "V"),
+    "vectors in a table over time": ("notes.md", VECTORS, "0.76", "0.46", "h"),
+    "queries with keys": ("notes.md", MULTIPLIED, "2", "3", "scores"),
     "weights in a sentence": ("notes.md", SPOKEN, "0.27", "0.37", "weights"),
     "a remark before the equals sign": ("notes.md", ASIDE, "0.5", "0.8", "weights"),
     "a function as a name": ("notes.md", FFN, "7", "8", "output"),

@@ -391,9 +391,11 @@ class AttentionNames:
 
     def _guess(self, symbol: Symbol | None, statement: Statement) -> str | None:
         """Return scaled or masked for the letter of the scores with a mark: E_s, S', L''."""
-        if symbol is None or not symbol.marks or statement.value is None:
+        base = re.sub(r"[\u0300-\u036f]", "", symbol.base) if symbol is not None else ""
+        is_marked = symbol is not None and (symbol.marks or base != symbol.base)
+        if not is_marked or statement.value is None:
             return None
-        if ATTENTION_ROLES.get(symbol.base.lower()) != "scores" or len(symbol.base) > 1:
+        if ATTENTION_ROLES.get(base.lower()) != "scores" or len(base) > 1:
             return None
         return "masked" if _has_infinity(statement.value) else "scaled"
 

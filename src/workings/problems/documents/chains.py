@@ -89,7 +89,7 @@ _ASIDE = re.compile(  # softmax (row-wise) = …
     r"|arrondi|redondead|按|逐)[^()\ue000]{0,40}\)\s*(?=[=≈:])",
     re.IGNORECASE,
 )
-_REMARK = re.compile(r"\([^()\ue000]*\)")
+_REMARK = re.compile(r"\([^()\ue000]*=[^()\ue000]*\)")
 _LETTERS = re.compile(r"[^\W\d_]{3}")
 _CONSEQUENCES = frozenset(
     ["so", "thus", "hence", "therefore", "somit", "daher", "damit", "folglich", "donc", "ainsi",
@@ -783,10 +783,8 @@ def _find_label(source: Source, line: int) -> str:
 
 
 def _drop_remarks(text: str) -> str:
-    """Return a caption without what it has in parentheses: "Weights (rows = queries):"."""
-    bare = text
-    for _ in range(3):
-        bare = _REMARK.sub(" ", bare)
+    """Return a caption without an equation in parentheses: "Weights (rows = queries):"."""
+    bare = _REMARK.sub(" ", re.sub(r"(?<=\w)\([^()]*\)", "", text))
     return " ".join(bare.split()) if text.endswith(":") and _LETTERS.search(bare) else text
 
 

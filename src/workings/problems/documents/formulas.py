@@ -19,7 +19,7 @@ _ALIASES = {
     "Q": "q query queries",
     "K": "k key keys",
     "V": "v value values",
-    "scores": "scores score s e similarity similarities energies logits attentionscores",
+    "scores": "scores score s e l similarity similarities energies logits attentionscores",
     "scaled": "scaled scaledscores",
     "masked": "masked maskedscores",
     "weights": "weights a a' alpha α p attentionweights attnweights attn probabilities",

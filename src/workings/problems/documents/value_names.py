@@ -83,6 +83,9 @@ def compute_share(rows: Rows, exact: np.ndarray) -> float:
         numbers = [[read_number(cell, "") for cell in row] for row in rows]
     except UserError:
         return 0.0
+    hidden = [[n is not None and not np.isfinite(n.value) for n in row] for row in numbers]
+    if not np.array_equal(hidden, ~np.isfinite(exact)):
+        return 0.0  # masked and scaled scores differ in what is hidden
     return count_fits(numbers, exact) / exact.size
 
 

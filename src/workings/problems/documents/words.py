@@ -17,7 +17,7 @@ ROLE_WORDS = frozenset(
 # In order of precedence: a caption "softmax of the scaled scores" is of the weights.
 _ATTENTION_CAPTIONS: tuple[tuple[str, str], ...] = (
     ("mask", r"^\W*(?:(?:the|a|causal|attention|look-?ahead|die|le|la)\s+)*(?:mask|maske|masque|máscara)\W*$|掩码矩阵"),
-    ("mixed", r"weighted (?:sum|average|values|mean)|context vectors?|mixture|new vectors|gewichtete[sn]? (?:summe|werte|mittel)|gemittelt|\baveraged\b|average (?:of )?the values|moyenne pondérée|media ponderada|tổng có trọng số|kontextvektor|somme pondérée|suma ponderada|vector(?:es)? de contexto|加权和|上下文向量"),
+    ("mixed", r"weighted (?:sum|average|values|mean)|context vectors?|\bmix(?:ed|ing|ture)?\b|\bblend|new vectors|gewichtete[sn]? (?:summe|werte|mittel)|gemittelt|\baveraged\b|average (?:of )?the values|moyenne pondérée|media ponderada|tổng có trọng số|kontextvektor|somme pondérée|suma ponderada|vector(?:es)? de contexto|加权和|上下文向量"),
     ("exponentials", r"exponential|exponiert|exponentielle|exponencial|指数"),
     ("sums", r"\b(?:together|row sums?|sums?|total|in total|altogether|zusammen|summen?|insgesamt|ensemble|au total|somme|juntos|suma|en total)\b|合计|总和|之和"),
     ("weights", r"(?:attention|aufmerksamkeits)[- ]?(?:weights?|gewichte?|probabilit|matrix|pattern|distribution)|\bweights\b|\bgewichte\b|soft-?max|probabilit|wahrscheinlichkeit|poids|pesos|权重|概率"),
@@ -138,10 +138,10 @@ def find_caption_role(caption: str) -> str | None:
     >>> find_caption_role("Attention weights:"), find_caption_role("die skalierten Werte")
     ('weights', 'scaled')
     """
-    for role, pattern in _CAPTIONS:
-        if pattern.search(caption):
-            return role
-    return None
+    roles = [role for role, pattern in _CAPTIONS if pattern.search(caption)]
+    if roles[:2] == ["Q", "K"]:
+        return None if "V" in roles else "scores"  # every query with every key
+    return roles[0] if roles else None
 
 
 def says_unscaled(text: str) -> bool:

@@ -19,6 +19,9 @@ _CONSTRUCTOR_NAMES = frozenset(
 _NUMBER = re.compile(r"[+-]?(?:\d+[.,/]?\d*|\.\d+)(?:e[+-]?\d+)?%?", re.IGNORECASE)
 _SPLIT = re.compile(r"[\s&,;|\[\]()]+|\\\\")
 _LOST_SPACE = re.compile(r"(?<=[\d.]) ([-+]) (?=[\d.])")  # [0.1 - 0.2] for [0.1 -0.2]
+_MATRICES = re.compile(
+    r"\]\s{0,9}\]\s{0,9}\)?\s{0,9},?\s{0,99}(?:[\w.]{1,20}\(\s{0,9})?\[\s{0,9}\["
+)
 _TRANSPOSE = re.compile(latex.TRANSPOSE)
 _OPENING = re.compile(r"\\left\s*[\[(]\s*\Z|\\(?:big|Big|bigg|Bigg)l?\s*[\[(]\s*\Z")
 _SYMBOLIC = re.compile(
@@ -253,8 +256,8 @@ def _read_list(text: str, start: int, end: int) -> FoundGrid | None:
     body = raw[raw.index("[") :]
     while body.startswith("[[[") or re.match(r"\[\s*\[\s*\[", body):  # a batch of one
         body = body[1 : body.rindex("]")].strip()
-        if len(re.findall(r"\]\s*,?\s*\[\s*\[", body)):
-            return FoundGrid(start, end, [], "it has more than two dimensions")
+    if _MATRICES.search(body):
+        return None  # a list of matrices: each of them is one
     pieces = re.split(r"[,;]", body)
     if len(pieces) > 1 and all(_SYMBOL_PIECE.search(piece) for piece in pieces):
         return None  # [head_1; head_2]

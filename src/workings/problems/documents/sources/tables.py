@@ -111,6 +111,21 @@ def _take_traces(texts: list[list[str]], numbers: list[list[str | None]]) -> Ite
                 texts[i][j], numbers[i][j] = "", None
 
 
+def list_vectors_over_time(cells: Cells) -> Iterator[str]:
+    """Yield h_1 = [vector] for a table t | h_t of vectors; its cells are marks of grids."""
+    names = [to_plain(cell).strip("\v ") for cell in cells[0]] if cells else []
+    rows = [row for row in cells[1:] if len(row) == len(names)]
+    is_trace = len(names) > 1 and rows and len(rows) == len(cells) - 1 and _TIME.fullmatch(names[0])
+    if not is_trace or not all(_SYMBOL.fullmatch(name) for name in names[1:]):
+        return
+    if not all(row[0].isdigit() for row in rows) or "\ue000" not in "".join(rows[0]):
+        return
+    for row in rows:
+        for name, cell in zip(names[1:], row[1:], strict=True):
+            if cell.strip():
+                yield f"{_name_at_time(name, int(row[0]))} = {cell.strip()}"
+
+
 def _name_at_time(name: str, time: int) -> str:
     """Return the name of a column in the row of a time: h_4 for h_t, h_3 for h_(t-1)."""
     base = _PREVIOUS.sub("", name)
@@ -160,12 +175,13 @@ def _label(
     row_labels = tuple(beside) if has_rows else ()
     column_labels = tuple(above) if has_columns else ()
     claimed: list[tuple[int, int]] = []
-    if has_rows and not has_columns and right - left == 1 and _are_names(beside):
+    are_names = has_rows and _are_names(beside) and not (_are_tokens(beside) or beside == above)
+    if are_names and not has_columns and right - left == 1:
         for i, name in enumerate(beside):  # W_i | 0.5
             used.add((top + i, left - 1))
             yield TablePart(name, [rows[i]], top + i, left - 1)
         return
-    if has_rows and _are_names(beside) and len(set(map(_base, beside))) > 1:
+    if are_names and len(set(map(_base, beside))) > 1:
         for i, name in enumerate(beside):  # q_1 | 1 | 0 and k_1 | 2 | 1
             used.add((top + i, left - 1))
             yield TablePart(name, [rows[i]], top + i, left - 1)
@@ -217,6 +233,12 @@ def is_symbol(label: str) -> bool:
 
 def _are_names(labels: Sequence[str]) -> bool:
     return all(map(is_symbol, labels))
+
+
+def _are_tokens(labels: Sequence[str]) -> bool:
+    """Return True for a, b, c: letters for words, and no matrices."""
+    letters = "".join(labels).lower()
+    return len(letters) == len(labels) > 1 and letters in "abcdefghijklmnop"
 
 
 def _names_steps(corner: str) -> bool:

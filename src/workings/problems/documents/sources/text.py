@@ -9,7 +9,7 @@ from workings.problems.documents.sources.layout import read_layout
 from workings.problems.documents.sources.plain import normalize_characters, to_plain, unify_roots
 from workings.problems.documents.sources.programs import name_outputs
 from workings.problems.documents.sources.rows import stack_labeled_rows
-from workings.problems.documents.sources.tables import is_symbol
+from workings.problems.documents.sources.tables import is_symbol, list_vectors_over_time
 
 _HTML_COMMENT = re.compile(r"<!--(.*?)(?:-->|\Z)", re.DOTALL)
 _LATEX_COMMENT = re.compile(r"(?<!\\)%[^\n]*")
@@ -30,6 +30,14 @@ _NUMBERED_HEADING = re.compile(
     r"|exemple|exercice|partie|ejemplo|ejercicio|parte|esempio|esercizio|例|例题|例子|练习)"
     r"\s*(?:\d+|[A-Da-d])\b[^=]{0,80}|\s*\d{1,2}[.)]{1,2}\s+[^=\d]{3,60}:?\s*",
     re.IGNORECASE,
+)
+_PART_HEADING = re.compile(  # Head 2: and --- t = 1 ---
+    r"\s*(?:[-=*#]{2,}\s*)?(?:head|kopf|tête|cabeza|time\s?step|zeitschritt|t\s*=)\s*#?\d{1,2}\s*:?"
+    r"(?:\s*[-=*#]{2,})?\s*",
+    re.IGNORECASE,
+)
+_LIST_OF_MATRICES = re.compile(  # W_Q = [[matrix], [matrix]]
+    r"\s*([A-Za-z]\w{0,20})\s*=\s*\[\s*(\ue000\d+\ue001(?:\s*,\s*\ue000\d+\ue001)+)\s*,?\s*\]\s*"
 )
 _MATLAB_PROMPT = re.compile(r"\s*>> ?(?=\w)")
 _TRANSPOSED = re.compile(r"(?<=[\w)\]])'")
@@ -196,7 +204,10 @@ def _add_tables(
                     split(line) for line in lines[index:stop] if not _TABLE_RULE.fullmatch(line)
                 ]
                 parts = Source(grids=source.grids)
-                if _is_table_of_matrices(cells):
+                if trace := list(list_vectors_over_time(cells)):
+                    for text in trace:
+                        parts.add_line(text, place_of(numbers[index]))
+                elif _is_table_of_matrices(cells):
                     for row in cells[1:]:
                         for name, cell in zip(cells[0], row, strict=True):
                             parts.add_line(f"{name} = {cell}", place_of(numbers[index]))
@@ -268,6 +279,12 @@ class _LineReader:
             self._in_fence = not self._in_fence
             self._source.add_line("", place)
             return
+        if (self._in_fence or self._is_code) and _PART_HEADING.fullmatch(line):
+            self._source.add_line(line.strip(" -=*#:"), place, 5)
+            return
+        if matrices := _LIST_OF_MATRICES.fullmatch(line):
+            marks = matrices[2].split(",")
+            line = " \v ".join(f"{matrices[1]}_{k} = {mark}" for k, mark in enumerate(marks, 1))
         if self._in_fence:
             code, _, comment = line.partition("#")
             self._source.add_line(_strip_code(code), place, is_code=True)
@@ -293,7 +310,9 @@ class _LineReader:
         ):
             self._source.add_line(to_plain(line), place, 2)
             return
-        elif _NUMBERED_HEADING.fullmatch(line) and "\ue000" not in line:
+        elif (
+            _NUMBERED_HEADING.fullmatch(line) or _PART_HEADING.fullmatch(line)
+        ) and "\ue000" not in line:
             self._source.add_line(to_plain(line), place, 4)
             return
         elif _UNDERLINE.fullmatch(line):
