@@ -12,7 +12,7 @@ from kinds_of_sheets import ONE_OF_EACH_FAMILY
 from workings.errors import UserError
 from workings.problems.grading.marking import SheetProblem, mark_problem
 from workings.problems.grading.policy import Policy
-from workings.problems.grading.work import Information, list_unrelated_solutions
+from workings.problems.grading.work import Information, list_unrelated_problems
 from workings.problems.problem import Problem
 from workings.problems.sheets.plan import make_plans
 from workings.problems.sheets.problem_tables import draw_problem_table, is_well_conditioned
@@ -36,7 +36,7 @@ def read_problems(tables: list[dict[str, Any]]) -> list[SheetProblem]:
     problems = [Problem(**table) for table in tables]
     sheet_problems = []
     for table, problem in zip(tables, problems, strict=True):
-        unrelated = list_unrelated_solutions(table, [p for p in problems if p is not problem])
+        unrelated = list_unrelated_problems(table, [p for p in problems if p is not problem])
         information = Information.of(problem, unrelated, DECIMALS)
         points = {step.key: 1.0 for step in problem.asked_steps}
         sheet_problems.append(
@@ -144,6 +144,31 @@ def test_cells_that_do_not_depend_on_the_words_carry_no_information() -> None:
     assert is_common[0].all()
     assert is_common[:, 0].all()
     assert not is_common.all()
+
+
+@pytest.mark.parametrize("kind", ["edit_distance", "bleu"])
+def test_one_slip_in_a_table_of_texts_costs_one_cell(kind: str) -> None:
+    """Most numbers are right by chance in the answers to other texts, but hardly all."""
+    shares = []
+    for problem in read_problems(draw_tables(kind, 3, level=3, seed=5)):
+        claims = solve_by_hand(problem.problem)
+        table = next(iter(claims.values()))
+        table[-1][-2] = str(int(table[-1][-2]) + 1)
+        shares.append(mark_share(problem, claims))
+    assert min(shares) > 0.9
+
+
+def test_answers_to_other_texts_get_no_points() -> None:
+    tables = draw_tables("rouge_l", 8, level=2, seed=5)
+    problems = read_problems(tables)
+    shares = []
+    for problem, other in zip(problems, [*tables[1:], tables[0]], strict=True):
+        answers, others = (solve_by_hand(p) for p in (problem.problem, Problem(**other)))
+        cells, other_cells = (np.array(solution["table"]) for solution in (answers, others))
+        if (cells != other_cells).sum() > 2:  # or else they are the same up to slips
+            shares.append(mark_share(problem, others))
+    assert len(shares) > 5
+    assert sum(shares) / len(shares) <= MAX_SHARE
 
 
 @pytest.mark.parametrize("kind", ONE_OF_EACH_FAMILY)

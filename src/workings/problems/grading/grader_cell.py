@@ -6,7 +6,7 @@ from typing import Any
 from workings.errors import UserError
 from workings.problems.grading.marking import SheetProblem, mark_problem
 from workings.problems.grading.policy import Policy
-from workings.problems.grading.work import Information, list_unrelated_solutions
+from workings.problems.grading.work import Information, list_unrelated_problems
 from workings.problems.problem import Problem
 
 
@@ -25,7 +25,7 @@ def score_claim(
         return 0.0
     problem = Problem(**given)
     table = dict(problem.table)
-    information = Information.of(problem, list_unrelated_solutions(table, []), decimals)
+    information = Information.of(problem, list_unrelated_problems(table, []), decimals)
     steps = [step.key for step in problem.asked_steps]
     worth = {key: points / len(steps) for key in steps}
     sheet_problem = SheetProblem("problem", table, problem, decimals, worth, information)

@@ -118,7 +118,7 @@ def _mark_claim(mark: ProblemMark, claim: Any, policy: Policy) -> None:
     answer, notes = _read_claimed_steps(problem, claim)
     report, coarse = _check_precise_claims(problem, answer, policy.fewer_decimals)
     mark.report = report
-    work = AnswerWork(report, _get_values(answer), problem.information)
+    work = AnswerWork(report, _get_values(answer), problem.information, bool(notes))
     shares = {key: work.credit_step(key, policy.follows) for key in problem.points}
     informative = {
         key: credit for key, (credit, is_informative) in shares.items() if is_informative

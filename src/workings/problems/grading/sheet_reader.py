@@ -11,7 +11,7 @@ from workings.problems.check import check_problem
 from workings.problems.grading.findings import FINDING_COLUMNS
 from workings.problems.grading.marking import SheetProblem
 from workings.problems.grading.policy import Policy
-from workings.problems.grading.work import Information, list_unrelated_solutions
+from workings.problems.grading.work import Information, list_unrelated_problems
 from workings.problems.problem import Problem
 from workings.problems.problem_file import parse_problem_toml, prefix_errors, read_text_file
 from workings.problems.sheets.folder import read_manifest
@@ -48,7 +48,7 @@ def read_problems(folder: Path, policy: Policy, key: Path | None = None) -> list
     for entry, (file, table) in zip(entries, tables.items(), strict=True):
         others = [other for name, other in problems.items() if name != file]
         information = Information.of(
-            problems[file], list_unrelated_solutions(table, others), decimals
+            problems[file], list_unrelated_problems(table, others), decimals
         )
         try:
             points = _read_points(problems[file], entry, policy)

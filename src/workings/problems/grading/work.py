@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from random import Random
 from typing import Any, TypeAlias
 
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from workings.errors import UserError
 from workings.problems.check import Report
+from workings.problems.grading.text_peers import TextPeers, draw_other_texts
 from workings.problems.intervals import Bools, Floats
 from workings.problems.judging import CheckedStep
 from workings.problems.kinds import Step
@@ -42,38 +44,30 @@ _COPY_SHARE = 0.5  # of the cells of a step
 _MIN_EXPLAINED = 3  # wrong cells of a step that a mistake explains
 
 
-def list_unrelated_solutions(table: Mapping[str, Any], others: Iterable[Problem]) -> list[Matrices]:
-    """Return solutions of problems of the same shape: shuffled givens, and others of the sheet."""
-    problem = Problem(**table)
-    shapes = {step.key: problem.exact_matrices[step.key].shape for step in problem.asked_steps}
-    candidates = [*_list_shuffles(problem, table), *others]
-    solutions: list[Matrices] = []
-    for other in candidates:
-        matrices = {
-            key: other.exact_matrices[key].mid for key in shapes if key in other.exact_matrices
-        }
-        if all(key in matrices and matrices[key].shape == shapes[key] for key in shapes):
-            solutions.append(matrices)
-    return solutions[: _NUM_SHUFFLES + _MAX_OTHERS]
+def list_unrelated_problems(table: Mapping[str, Any], others: Iterable[Problem]) -> list[Problem]:
+    """Return problems of the same size with other givens, and others of the sheet."""
+    problem, given = Problem(**table), table.get("given", {})
+    unrelated: list[Problem] = []
+    for other_given in draw_other_texts(given) or _list_shuffles(problem, given):
+        try:
+            other = Problem(**{**table, "given": {**given, **other_given}})
+            other.exact_matrices  # noqa: B018 - raises if it cannot be computed
+        except (UserError, ValueError):  # such as a norm of a constant vector
+            continue
+        unrelated.append(other)
+    return [*unrelated, *islice(others, _MAX_OTHERS)]
 
 
-def _list_shuffles(problem: Problem, table: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield problems with the givens' numbers in other cells, or their words in other places."""
+def _list_shuffles(problem: Problem, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield givens with the numbers in other cells, or the words in other places."""
     rng = Random("unrelated problems")  # noqa: S311
-    given = table.get("given", {})
     names = [name for name in given if name in problem.kind.matrices]
     names += [name for name, value in given.items() if isinstance(value, str)]
     for k in range(_NUM_SHUFFLES):
         shuffled = {name: _shuffle(given[name], rng) for name in names}
         base = {"base": float(given["base"]) * (10.0 if k % 2 else 0.1)} if "base" in given else {}
-        if not shuffled and not base:
-            return
-        try:
-            other = Problem(**{**table, "given": {**given, **shuffled, **base}})
-            other.exact_matrices  # noqa: B018 - raises if it cannot be computed
-        except (UserError, ValueError):  # such as a norm of a constant vector
-            continue
-        yield other
+        if shuffled or base:
+            yield {**shuffled, **base}
 
 
 def _shuffle(matrix: Any, rng: Random) -> Any:
@@ -97,28 +91,34 @@ class Information:
     """What a problem's cells tell about it.
 
     `chances`: how likely the answers to an unrelated problem have the right number, for each cell
-    by step. `is_common`: the cells in which many have it.
+    by step. `is_common`: the cells in which many have it. `peers`: answers to other texts, if the
+    problem is one on texts.
     """
 
     chances: Mapping[str, Floats]
     is_common: Mapping[str, Bools]
+    peers: TextPeers | None = None
 
     @classmethod
-    def of(cls, problem: Problem, unrelated: list[Matrices], decimals: int) -> "Information":
+    def of(cls, problem: Problem, unrelated: list[Problem], decimals: int) -> "Information":
         """Compare the solution with those of unrelated problems."""
         chances, is_common = {}, {}
         for step in problem.asked_steps:
             exact = problem.exact_matrices[step.key].mid
+            matrices = (other.exact_matrices.get(step.key) for other in unrelated)
+            others = [m.mid for m in matrices if m is not None and m.mid.shape == exact.shape]
             hits = sum(
-                (_is_same(exact, other[step.key], decimals).astype(float) for other in unrelated),
+                (_is_same(exact, other, decimals).astype(float) for other in others),
                 start=np.zeros(exact.shape),
             )
-            chance = (hits + 0.5) / (len(unrelated) + 1)
+            chance = (hits + 0.5) / (len(others) + 1)
             chances[step.key] = np.maximum(chance, chance.mean())  # few problems show few hits
             is_common[step.key] = np.isneginf(exact) | (
-                (hits >= _COMMON_SHARE * len(unrelated)) & bool(unrelated)
+                (hits >= _COMMON_SHARE * len(others)) & bool(others)
             )
-        return cls(chances, is_common)
+        are_texts = bool(draw_other_texts(problem.table.get("given", {})))
+        peers = TextPeers(problem, unrelated, decimals) if are_texts else None
+        return cls(chances, is_common, peers)
 
     def find_informative(self, key: str, target: Floats) -> Bools:
         """Return the cells of a step that carry information, given its expected numbers."""
@@ -126,9 +126,10 @@ class Information:
 
 
 def uses_givens(problem: Problem, step: Step) -> bool:
-    """Return True if a step is computed from a given matrix directly."""
+    """Return True if a step is computed from a given matrix directly, or from given texts."""
     givens = problem.table.get("given", {})
-    return any(source.removeprefix("given.") in givens for source in step.op.sources())
+    sources = [source.removeprefix("given.") for source in step.op.sources()]
+    return not sources or any(source in givens for source in sources)
 
 
 @np.errstate(invalid="ignore")
@@ -169,11 +170,14 @@ class AnswerWork:
     """What of an answer is work: the credited cells of each step.
 
     `answer`: the numbers of every step as the student wrote them, vectors as rows; NaN if blank.
-    The report may lack some that have too few decimals.
+    The report may lack some that have too few decimals. `has_unread`: some steps did not fit.
     """
 
-    def __init__(self, report: Report, answer: Matrices, information: Information) -> None:
+    def __init__(
+        self, report: Report, answer: Matrices, information: Information, has_unread: bool = False
+    ) -> None:
         self._report, self._answer, self._information = report, answer, information
+        self._unread_keys = self._find_unread_tables() if has_unread else []
         dominant, blanket = _find_blanket_values(report, answer)
         self._dominant = dominant
         self._steps = {c.step.key: self._examine(c, blanket) for c in report.steps}
@@ -205,6 +209,18 @@ class AnswerWork:
             is_weak,
             is_evident & is_informative & ~is_copied & ~is_dominant,
         )
+
+    def _find_unread_tables(self) -> list[str]:
+        """Return the blank tables that have another size for other texts: theirs did not fit."""
+        peers, problem = self._information.peers, self._report.problem
+        return [
+            step.key
+            for step in problem.asked_steps
+            if peers is not None
+            and peers.has_varying_size(step.key)
+            and uses_givens(problem, step)
+            and np.isnan(self._answer.get(step.key, np.full(1, np.nan))).all()
+        ]
 
     def _find_copied_cells(self, checked: CheckedStep) -> Bools:
         """Return the cells that are those of a step before it: a copy follows without work."""
@@ -246,7 +262,7 @@ class AnswerWork:
         The logarithm of the likelihood ratio, from every cell that is right or wrong; a wrong cell
         that a mistake explains counts as one that is rarely right by chance.
         """
-        evidence, has_wrong = 0.0, False
+        evidence, has_wrong = 0.0, bool(self._unread_keys)
         for key, step in self._steps.items():
             chance = self._information.chances[key]
             is_wrong = step.is_wrong & ~self._information.is_common[key]
@@ -259,7 +275,29 @@ class AnswerWork:
             evidence += explained * math.log(_WORK_SHARE / _EXPLAINED_CHANCE)
         if not has_wrong:
             return 1.0
+        by_peers = self._compare_with_peers()
+        if by_peers is not None:
+            return float(by_peers)
         return min(max(evidence - _MIN_EVIDENCE, 0.0), 1.0)
+
+    def _compare_with_peers(self) -> bool | None:
+        """Return whether fewer numbers are wrong than in answers to other texts, or None.
+
+        Only steps that are computed from the texts count: the others follow from claims.
+        """
+        peers = self._information.peers
+        filled = {
+            key: ~np.isnan(self._answer[key])
+            for key, step in self._steps.items()
+            if uses_givens(self._report.problem, step.checked.step)
+        }
+        if peers is None or not any(cells.any() for cells in filled.values()):
+            return None
+        num_wrong = sum(int(self._steps[key].is_wrong.sum()) for key in filled)
+        for key in self._unread_keys:
+            filled[key] = np.ones_like(self._information.is_common[key])
+            num_wrong += filled[key].size
+        return peers.is_better_than_most(filled, num_wrong)
 
     def credit_step(self, key: str, follows_share: float) -> tuple[float, bool]:
         """Return the share of a step's marks, and whether the step carries information.

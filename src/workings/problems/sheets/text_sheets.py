@@ -18,6 +18,8 @@ _PLACES = (
     ("and", "but", "while"),
     ("the", "a", "my"),
 )  # the words of a sentence, place by place
+_MOVED_SHARE = 0.6  # of the texts that have the end of another before its beginning
+_MAX_CHANGED = 2  # words
 
 
 def _draw_words(rng: Random, count: int) -> list[str]:
@@ -25,41 +27,58 @@ def _draw_words(rng: Random, count: int) -> list[str]:
 
 
 def _change_words(rng: Random, words: list[str], count: int) -> list[str]:
-    """Return a text of `count` words that is like another: words changed, inserted, left out."""
+    """Return a text of `count` words that is like another: moved, changed, inserted, left out.
+
+    Without the moves, most of a table of distances is the same for any two texts.
+    """
     changed = list(words)
-    place = rng.randrange(len(changed))
-    changed[place] = rng.choice(_PLACES[place])
+    if rng.random() < _MOVED_SHARE:
+        start = rng.randrange(1, len(changed))
+        changed = changed[start:] + changed[:start]
     while len(changed) > count:
         del changed[rng.randrange(len(changed))]
+    for place in rng.sample(range(len(changed)), rng.randrange(_MAX_CHANGED + 1)):
+        changed[place] = rng.choice(rng.choice(_PLACES))
     while len(changed) < count:
         changed.insert(rng.randrange(len(changed) + 1), rng.choice(words))
     return changed
 
 
-def _draw_pair(rng: Random, plan: SheetPlan) -> tuple[str, str]:
-    """Draw two texts that differ but share at least two words."""
+def _is_subsequence(words: list[str], others: list[str]) -> bool:
+    remaining = iter(others)
+    return all(word in remaining for word in words)
+
+
+def draw_text_pair(rng: Random, num_first: int, num_second: int) -> tuple[str, str]:
+    """Draw two texts of so many words that differ but share at least two words.
+
+    One is not the other with words left out: the tables of such pairs are much alike.
+    """
     for _ in range(200):
-        first = _draw_words(rng, plan.tokens)
-        second = _change_words(rng, first, plan.width)
+        first = _draw_words(rng, num_first)
+        second = _change_words(rng, first, num_second)
         common = sum((Counter(first) & Counter(second)).values())
-        if first != second and 2 <= common < max(len(first), len(second)):
+        is_shortened = _is_subsequence(first, second) or _is_subsequence(second, first)
+        if not is_shortened and 2 <= common < max(len(first), len(second)):
             return " ".join(first), " ".join(second)
     raise SamplingError
 
 
+def draw_translation(rng: Random, num_reference: int, num_candidate: int) -> tuple[str, str]:
+    """Draw a reference and a candidate, which both repeat words: most counts would be 1."""
+    vocabulary = {place: rng.choice(place) for place in _PLACES}
+    words = [vocabulary[place] for place in _PLACES[:num_reference]]
+    candidate = _change_words(rng, words, num_candidate)
+    for _ in range(rng.randint(1, _MAX_CHANGED)):
+        place, other = rng.sample(range(num_candidate), 2)
+        candidate[place] = candidate[other]
+    return " ".join(words), " ".join(candidate)
+
+
 def _draw_bleu(rng: Random, plan: SheetPlan) -> Fields:
     """Draw a candidate that is shorter than its reference and repeats a word."""
-    words = _draw_words(rng, plan.tokens + 1)
-    candidate = _change_words(rng, words, plan.tokens)
-    place = rng.randrange(1, plan.tokens)
-    candidate[place] = candidate[0]
-    return {
-        "given": {
-            "candidate": " ".join(candidate),
-            "references": " ".join(words),
-            "max_order": plan.width,
-        }
-    }
+    references, candidate = draw_translation(rng, plan.tokens + 1, plan.tokens)
+    return {"given": {"candidate": candidate, "references": references, "max_order": plan.width}}
 
 
 def _has_matches(problem: Problem) -> bool:
@@ -81,7 +100,7 @@ def _describe_bleu(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG
 
 
 def _draw_rouge(rng: Random, plan: SheetPlan) -> Fields:
-    reference, candidate = _draw_pair(rng, plan)
+    reference, candidate = draw_text_pair(rng, plan.tokens, plan.width)
     return {"given": {"candidate": candidate, "reference": reference}}
 
 
@@ -96,7 +115,7 @@ def _describe_rouge(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: AR
 
 
 def _draw_edit(rng: Random, plan: SheetPlan) -> Fields:
-    reference, hypothesis = _draw_pair(rng, plan)
+    reference, hypothesis = draw_text_pair(rng, plan.tokens, plan.width)
     return {"given": {"reference": reference, "hypothesis": hypothesis}}
 
 
