@@ -1,10 +1,10 @@
 """Grade students' answers to a sheet, with credit for numbers that follow from a mistake.
 
-ANSWERS has one folder or file per student, or is a download of Moodle or Canvas: problem files
-(TOML), the sheet's notebook, answers.csv, a spreadsheet, LaTeX, Markdown or text. The given
-matrices are those of the sheet. A step is worth one mark, or as many as `workings make --points`
-or policy.toml beside the sheet gives it, divided among its cells; steps that were not asked earn
-none. On a sheet with planted mistakes, students hand in
+ANSWERS has one folder or file per student, or is a download of Moodle or Canvas, also as a ZIP
+archive: problem files (TOML), the sheet's notebook, answers.csv, a spreadsheet, LaTeX, Markdown or
+text. The given matrices are those of the sheet. A step is worth one mark, or as many as
+`workings make --points` or policy.toml beside the sheet gives it, divided among its cells; steps
+that were not asked earn none. On a sheet with planted mistakes, students hand in
 [found] step = "scores", cell = [1, 2], mistake = "not-scaled"; each is worth one mark.
 """
 
@@ -21,7 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sheet", metavar="SHEET", help="folder of the sheet, written by workings make"
     )
-    parser.add_argument("answers", metavar="ANSWERS", help="folder with the students' answers")
+    parser.add_argument(
+        "answers", metavar="ANSWERS", help="folder or ZIP archive with the students' answers"
+    )
     parser.add_argument(
         "--out",
         metavar="FILE",

@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 import pytest
 
+from workings.errors import UserError
 from workings.problems.grading import grade
 from workings.problems.problem_file import format_toml
 from workings.problems.sheets import Sheet, make_sheet
@@ -255,6 +256,25 @@ def test_words_are_cells_of_steps_whose_answers_are_words(tmp_path: Path) -> Non
     grades = grade(tmp_path / "sheet", tmp_path / "answers")
     full = len(key)
     assert {s.student: s.list_notes() for s in grades.students if s.total != full} == {}
+
+
+@pytest.mark.parametrize("root", ["", "CS101-Sheet 3-4711/"])
+def test_answers_may_be_the_archive_that_a_platform_makes(root: str, tmp_path: Path) -> None:
+    sheet = make_sheet("masked", "2x3", 1, 9)
+    write_sheet(sheet, tmp_path / "sheet")
+    ((_, key),) = get_keys(sheet)
+    answer = format_toml({"claim": key})
+    names = (
+        ("Ada Lovelace_1_assignsubmission_file_/a.toml", "Bob_2_assignsubmission_file_/b.toml")
+        if root
+        else ("lovelaceada_71_9901_answers.toml", "brownbob_72_9902_answers.toml")
+    )
+    (tmp_path / "all.zip").write_bytes(make_zip({root + name: answer for name in names}))
+    grades = grade(tmp_path / "sheet", tmp_path / "all.zip")
+    assert [s.total for s in grades.students] == [8, 8]
+    (tmp_path / "all.zip").write_bytes(b"PK")
+    with pytest.raises(UserError, match="expected a folder or a ZIP archive"):
+        grade(tmp_path / "sheet", tmp_path / "all.zip")
 
 
 @pytest.mark.parametrize(

@@ -158,17 +158,12 @@ def test_one_slip_in_a_table_of_texts_costs_one_cell(kind: str) -> None:
     assert min(shares) > 0.9
 
 
-def test_answers_to_other_texts_get_no_points() -> None:
+def test_answers_to_other_texts_hardly_ever_get_points() -> None:
+    """One pair in thirty or so has tables that differ in one number and what follows from it."""
     tables = draw_tables("rouge_l", 8, level=2, seed=5)
-    problems = read_problems(tables)
-    shares = []
-    for problem, other in zip(problems, [*tables[1:], tables[0]], strict=True):
-        answers, others = (solve_by_hand(p) for p in (problem.problem, Problem(**other)))
-        cells, other_cells = (np.array(solution["table"]) for solution in (answers, others))
-        if (cells != other_cells).sum() > 2:  # or else they are the same up to slips
-            shares.append(mark_share(problem, others))
-    assert len(shares) > 5
-    assert sum(shares) / len(shares) <= MAX_SHARE
+    pairs = zip(read_problems(tables), [*tables[1:], tables[0]], strict=True)
+    shares = [mark_share(problem, solve_by_hand(Problem(**other))) for problem, other in pairs]
+    assert sum(share > 0 for share in shares) <= 1
 
 
 @pytest.mark.parametrize("kind", ONE_OF_EACH_FAMILY)

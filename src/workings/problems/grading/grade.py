@@ -8,7 +8,13 @@ from typing import Any
 from workings.errors import UserError
 from workings.languages import gettext
 from workings.problems.grading.answer_tables import transpose_squares
-from workings.problems.grading.hand_ins import Submission, read_hand_ins, read_submission
+from workings.problems.grading.download import open_answers
+from workings.problems.grading.hand_ins import (
+    HandIn,
+    Submission,
+    read_hand_ins,
+    read_submission,
+)
 from workings.problems.grading.marking import ProblemMark, SheetProblem, mark_problem
 from workings.problems.grading.marks import Grades, StudentMarks
 from workings.problems.grading.policy import POLICY_FILE, Policy, read_policy
@@ -20,25 +26,31 @@ _MIN_GAIN = 0.3  # of the points, from which another reading counts
 
 
 def grade(sheet: str | Path, answers: str | Path, policy: str | Path | None = None) -> Grades:
-    """Grade every student's answers to a sheet; `policy` is a file other than the sheet's own."""
+    """Grade every student's answers to a sheet; `policy` is a file other than the sheet's own.
+
+    `answers` is a folder, or a ZIP archive of one.
+    """
     folder = Path(sheet)
     if policy is not None and not Path(policy).is_file():
         raise UserError(f"{policy}: no such file: expected a policy (TOML)")
     rules = read_policy(folder / POLICY_FILE if policy is None else Path(policy))
     manifest = read_manifest(folder)
     sheets = StudentSheets(folder, rules, manifest.get("students"))
-    students = []
-    for hand_in in read_hand_ins(Path(answers)):
-        try:
-            problems = sheets.get_problems(hand_in.student, hand_in.id)
-        except UserError as error:
-            problems = sheets.first_problems
-            submission = Submission(hand_in.student, hand_in.id, errors={"sheet": str(error)})
-        else:
-            submission = read_submission(hand_in, problems)
-        marks = [mark_submission(submission, problem, rules) for problem in problems]
-        students.append(StudentMarks(submission.student, submission.id, marks, submission.errors))
+    with open_answers(Path(answers)) as root:
+        students = [_mark_student(hand_in, sheets, rules) for hand_in in read_hand_ins(root)]
     return Grades(sheets.first_problems, students, str(manifest.get("title", "")))
+
+
+def _mark_student(hand_in: HandIn, sheets: "StudentSheets", rules: Policy) -> StudentMarks:
+    try:
+        problems = sheets.get_problems(hand_in.student, hand_in.id)
+    except UserError as error:
+        problems = sheets.first_problems
+        submission = Submission(hand_in.student, hand_in.id, errors={"sheet": str(error)})
+    else:
+        submission = read_submission(hand_in, problems)
+    marks = [mark_submission(submission, problem, rules) for problem in problems]
+    return StudentMarks(submission.student, submission.id, marks, submission.errors)
 
 
 class StudentSheets:

@@ -61,7 +61,7 @@ class Submission:
 
 
 @dataclass(frozen=True)
-class _HandIn:
+class HandIn:
     """Where the files of one student are; `file_name` is set for a file without a folder."""
 
     student: str
@@ -74,7 +74,7 @@ def list_students(folder: Path) -> list[tuple[str, str]]:
     return [(hand_in.student, hand_in.id) for hand_in in _list_hand_ins(folder)]
 
 
-def read_submission(hand_in: "_HandIn", problems: Sequence[SheetProblem]) -> Submission:
+def read_submission(hand_in: HandIn, problems: Sequence[SheetProblem]) -> Submission:
     """Read all files of one student."""
     submission = Submission(hand_in.student, hand_in.id)
     for path, name in sorted(hand_in.paths[:_MAX_FILES], key=lambda entry: _rank(entry[1])):
@@ -87,16 +87,16 @@ def read_submission(hand_in: "_HandIn", problems: Sequence[SheetProblem]) -> Sub
     return submission
 
 
-def _list_hand_ins(folder: Path) -> list[_HandIn]:
+def _list_hand_ins(folder: Path) -> list[HandIn]:
     """Return the files of every student, sorted by name."""
     if not folder.is_dir():
         raise UserError(f"{folder}: expected a folder with one folder or file per student")
-    hand_ins: dict[tuple[str, str], _HandIn] = {}
+    hand_ins: dict[tuple[str, str], HandIn] = {}
     for entry in _list_entries(folder):
         is_folder = entry.is_dir() and not entry.is_symlink()
         student, student_id, file = _parse_entry(entry, is_folder)
         key = (student, student_id)
-        hand_in = hand_ins.setdefault(key, _HandIn(student, student_id))
+        hand_in = hand_ins.setdefault(key, HandIn(student, student_id))
         hand_in.paths.extend(_list_files(entry, entry) if is_folder else [(entry, file)])
     return [hand_ins[key] for key in sorted(hand_ins)]
 
@@ -117,7 +117,7 @@ def _list_entries(folder: Path) -> Iterator[Path]:
             yield entry
 
 
-def read_hand_ins(folder: Path) -> list[_HandIn]:
+def read_hand_ins(folder: Path) -> list[HandIn]:
     """Return what everyone handed in."""
     return _list_hand_ins(folder)
 

@@ -9,6 +9,7 @@ import numpy as np
 from workings.errors import UserError
 from workings.languages import gettext, localize_number
 from workings.problems.check import Report, WrongCell, check_problem
+from workings.problems.diagnosis import UNKNOWN
 from workings.problems.grading.findings import FINDING_COLUMNS, mark_finding
 from workings.problems.grading.policy import Policy
 from workings.problems.grading.work import AnswerWork, Information
@@ -134,11 +135,14 @@ def _mark_claim(mark: ProblemMark, claim: Any, policy: Policy) -> None:
     mark.penalty = policy.missing_penalty * len(missing)
     if missing:
         notes.append(gettext("left out: {steps}", steps=", ".join(missing)))
-    if coarse:
-        cells = [
-            gettext("{step} row {row} column {column}", step=key, row=row, column=column)
-            for key, row, column in coarse
-        ]
+    # Where a mistake explains the numbers, their decimals are not what is wrong with them.
+    explained = {w.key for w in report.wrong_cells if w.causes[0].name != UNKNOWN}
+    cells = [
+        gettext("{step} row {row} column {column}", step=key, row=row, column=column)
+        for key, row, column in coarse
+        if key not in explained
+    ]
+    if cells:
         text = ", ".join(cells[:_MAX_NAMED_CELLS])
         if len(cells) > _MAX_NAMED_CELLS:
             count = len(cells) - _MAX_NAMED_CELLS
