@@ -99,19 +99,21 @@ class Target:
 Attack = Callable[[Target], object]
 
 
-class Bystander(threading.Thread):
-    """A browser that works a small problem again and again, and gets the page."""
+class Bystander:
+    """A browser that works a small problem again and again, and gets the page.
+
+    It is a process of its own, which does not wait for the attacks to be made up.
+    """
 
     def __init__(self, port: int) -> None:
-        super().__init__(daemon=True)
-        self.port, self.is_over = port, threading.Event()
-        self.waits: list[float] = []
+        self.port = port
+        self.waits: list[tuple[float, float]] = []  # the time of each answer, and how long it took
         self.num_retries = 0
         self.failures: list[str] = []
 
-    def run(self) -> None:
+    def run(self, is_over: threading.Event) -> None:
         status, body, cookie = self._send("GET", "/")
-        while not self.is_over.is_set():
+        while not is_over.is_set():
             headers = {**JSON_HEADERS, "cookie": cookie.partition(";")[0]}
             status, body, _ = self._send("GET", "/", headers=headers)
             if status != 200 or b"<html" not in body:
@@ -119,7 +121,7 @@ class Bystander(threading.Thread):
             status, body, _ = self._send("POST", "/api/work", json.dumps(SMALL_PROBLEM), headers)
             if status != 200 or not json.loads(body).get("steps"):
                 self.failures.append(f"work: {status} {body[:80]!r}")
-            self.is_over.wait(0.1)
+            is_over.wait(0.1)
 
     def _send(self, method: str, path: str, body: str = "", headers: dict[str, str] | None = None):
         """Send a request; after a closed connection, send it once more, as a browser does."""
@@ -136,8 +138,18 @@ class Bystander(threading.Thread):
                     self.num_retries += 1
                     if is_last:
                         return 0, repr(error).encode(), ""
-        self.waits.append(time.monotonic() - start)
+        self.waits.append((time.monotonic(), time.monotonic() - start))
         return response.status, answer, response.getheader("set-cookie") or ""
+
+    def main(self) -> None:
+        """Run until the input ends; then print what happened."""
+        is_over = threading.Event()
+        thread = threading.Thread(target=self.run, args=(is_over,))
+        thread.start()
+        sys.stdin.read()
+        is_over.set()
+        thread.join()
+        sys.stdout.write(json.dumps([self.waits, self.num_retries, self.failures]))
 
 
 # -- attacks ---------------------------------------------------------------------------------------
@@ -426,6 +438,9 @@ class MemoryWatch(threading.Thread):
             children = [int(p) for t in tasks for p in (t / "children").read_text().split()]
             for pid in (self.pid, *children):
                 with suppress(OSError, IndexError):
+                    command = Path(f"/proc/{pid}/cmdline").read_bytes()
+                    if pid != self.pid and b"workings.web.worker" not in command:
+                        continue  # still a copy of the server
                     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
                     megabytes[pid] = pages * 4096 / 1e6
         server = megabytes.get(self.pid, 0.0)
@@ -437,7 +452,11 @@ def main() -> int:
     """Attack, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--bystander", type=int, metavar="PORT", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.bystander:
+        Bystander(arguments.bystander).main()
+        return 0
     with tempfile.TemporaryDirectory() as name:
         runs = train_small_runs(Path(name))
         command = [sys.executable, "-m", "workings", "serve", "--port", "0", "--no-open"]
@@ -468,39 +487,48 @@ def main() -> int:
 
 def attack_server(port: int, server: subprocess.Popen, runs: dict[str, Path], rounds: int) -> dict:
     """Run all attacks one after the other; return the figures."""
-    target, bystander, memory = Target(port), Bystander(port), MemoryWatch(server.pid)
+    target, memory = Target(port), MemoryWatch(server.pid)
     target.post("work", SMALL_PROBLEM)
     target.post("inspect", {"run": "fruit", "text": "fig"})  # imports torch
     time.sleep(3)  # until all workers have started
     memory.start()
     time.sleep(0.5)
-    bystander.start()
-    longest, highest = {}, dict[str, float]()
+    bystander = subprocess.Popen(
+        [sys.executable, __file__, "--bystander", str(port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    attacks, highest = list[dict](), dict[str, float]()
     for _ in range(rounds):
         for name, attack in all_attacks(port, runs):
-            before, start = len(bystander.waits), time.monotonic()
+            start = time.monotonic()
             attack(target)
-            waits = bystander.waits[before:]
+            end = time.monotonic()
             peaks, memory.peak = memory.peak, memory.measure()
             highest = {kind: max(highest.get(kind, 0.0), peaks[kind]) for kind in peaks}
-            longest[name] = {
-                "megabytes": {kind: round(size) for kind, size in peaks.items()},
-                "seconds": round(time.monotonic() - start, 1),
-                "longest_wait": round(max(waits, default=0.0), 2),
-            }
-    bystander.is_over.set()
-    bystander.join(MAX_WAIT)
+            megabytes = {kind: round(size) for kind, size in peaks.items()}
+            attacks.append({"name": name, "start": start, "end": end, "megabytes": megabytes})
+    waits, num_retries, failures = json.loads(bystander.communicate(timeout=2 * MAX_WAIT)[0])
+    for attack in attacks:
+        start, end = attack.pop("start"), attack.pop("end")
+        during = [wait for moment, wait in waits if start <= moment and moment - wait <= end]
+        attack |= {
+            "seconds": round(end - start, 1),
+            "longest_wait": round(max(during, default=0), 2),
+        }
+    seconds = sorted(wait for _, wait in waits)
     memory.is_over.set()
     is_serving = server.poll() is None and target.request("GET", "/") == 200
     return {
         "requests": sum(target.statuses.values()),
         "statuses": dict(sorted(target.statuses.items())),
-        "attacks": longest,
-        "bystander_requests": len(bystander.waits),
-        "bystander_retries": bystander.num_retries,
-        "bystander_failures": bystander.failures[:10],
-        "longest_wait": round(max(bystander.waits), 2),
-        "median_wait": round(sorted(bystander.waits)[len(bystander.waits) // 2], 3),
+        "attacks": attacks,
+        "bystander_requests": len(seconds),
+        "bystander_retries": num_retries,
+        "bystander_failures": failures[:10],
+        "longest_wait": round(seconds[-1], 2),
+        "median_wait": round(seconds[len(seconds) // 2], 3),
         "megabytes_idle": {k: round(v) for k, v in memory.start_of_attack.items()},
         "megabytes_peak": {k: round(v) for k, v in highest.items()},
         "findings": target.findings[:20],

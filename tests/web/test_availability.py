@@ -303,11 +303,17 @@ def check_deleted(port: int) -> None:
 
 
 def test_idle_connections_keep_no_one_out(tmp_path: Path) -> None:
-    """A server that may open 256 files, and 400 sockets that send nothing."""
+    """A server that may open 256 files, and 400 sockets that send nothing.
+
+    The system queues them all while the server is busy, here stopped: it drops none.
+    """
     script = "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))\n"
     script += "from workings.cli import main; sys.exit(main(sys.argv[1:]))"
     with start_server("-c", script, "serve", "--port", "0", "--no-open", "--no-token") as server:
-        sockets = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(400)]
+        assert get_page(server.port)[0] == 200
+        server.process.send_signal(signal.SIGSTOP)
+        sockets = [socket.create_connection(("127.0.0.1", server.port), 20) for _ in range(400)]
+        server.process.send_signal(signal.SIGCONT)
         assert get_page(server.port)[0] == 200
         assert post(server.port, "/api/work", SMALL)[0] == 200
         for sock in sockets:

@@ -14,7 +14,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_TIMEOUT = 10.0  # seconds to receive the headers of a request
 MAX_CONNECTIONS, MAX_CONNECTIONS_PER_CLIENT = 256, 64
-BACKLOG = 64  # connections accepted at a time, before their number is looked at
+BACKLOG = 8  # connections accepted at a time, before their number is looked at
+MAX_QUEUED = 2048  # connections that the system keeps until then; it drops others for a second
 
 
 class BoundedConnection(H11Protocol):

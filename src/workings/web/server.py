@@ -17,7 +17,7 @@ import uvicorn
 
 from workings.errors import UserError
 from workings.web.app import build_secured_app
-from workings.web.connections import BACKLOG, BoundedConnection
+from workings.web.connections import BACKLOG, MAX_QUEUED, BoundedConnection
 from workings.web.jobs import MODEL_THREADS
 from workings.web.runs import RunRegistry
 from workings.web.security import LOOPBACK, AccessPolicy
@@ -110,6 +110,8 @@ class WorkbenchServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listening in sockets or []:
+            listening.listen(MAX_QUEUED)
         self._warm_up = asyncio.create_task(self._start_workers_and_models())
 
     async def _start_workers_and_models(self) -> None:
