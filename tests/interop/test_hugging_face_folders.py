@@ -249,3 +249,13 @@ def test_gpt2_small_is_opened_in_two_gigabytes(gpt2_small, tmp_path, transformer
             options = [folder, text, "--tokens", "40", "--temperature", temperature]
             assert measure_gigabytes("complete", *options) < MAX_GIGABYTES
     assert_equal_to_transformers(gpt2_small, transformers, (text, "naïve 🙂", "a\n\nb"), 40, 1e-4)
+
+
+@pytest.mark.parametrize("name", ["whisper", ["gpt2"], 7])
+def test_other_models_are_refused_with_those_that_can_be_read(name, tmp_path, capsys):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": name}))
+    assert main(["import", str(tmp_path), "--out", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "is not supported: " in error
+    assert name != "whisper" or "gpt_neox, llama, bert, distilbert, marian, pegasus" in error

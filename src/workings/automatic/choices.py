@@ -189,8 +189,8 @@ def choose_translator(statistics: PairStatistics, minutes: float, flops: float) 
     weights = encoder + layers * width * (8 * width + 2 * feed_forward) + width * vocab_size
     tokens = s.pairs * s.mean_words * 1.5  # subwords of a side
     seconds_per_epoch = tokens * TRANSFORMER_FLOPS * weights / flops
-    # Muon, embeddings and batches of short sentences take nearly as long as the products.
-    epochs = max(min(int(0.5 * 60 * minutes / seconds_per_epoch), 40), 1)
+    # The rest is for reading and the test. A training that is late shortens its schedule.
+    epochs = max(min(int(0.75 * 60 * minutes / seconds_per_epoch), 40), 1)
     is_repeated = epochs >= 20 and s.pairs < 50_000  # often enough to be learned by heart
     table = {
         "tokenizer": {
@@ -210,7 +210,8 @@ def choose_translator(statistics: PairStatistics, minutes: float, flops: float) 
         "search": {"beams": 4 if s.pairs < 50_000 else 1, "length_penalty": 0.0},
         "train": {
             "epochs": epochs,
-            "batch_size": 2048 if s.pairs > 5000 else 1024,
+            # Few pairs are few steps: small batches learn more in the same time.
+            "batch_size": 384 if s.pairs <= 5000 else 768 if s.pairs <= 50_000 else 2048,
             "optimizer": "muon",
             "learning_rate": 5e-3,
             "betas": [0.95, 0.98],

@@ -13,12 +13,16 @@ from workings.config import to_table, to_toml
 from workings.data.tokenizers.base import Tokenizer, TokenizerPair, get_stop_id
 from workings.data.tokenizers.multilingual import MultilingualTokenizer
 from workings.data.tokenizers.words import WordTokenizer
-from workings.errors import UserError, did_you_mean
+from workings.errors import UserError, did_you_mean, safe_repr
 from workings.interop.bert import LAYOUTS as BERT_LAYOUTS
 from workings.interop.bert import write_bert
 from workings.interop.ctranslate2 import convert_language_model, convert_translator
-from workings.interop.huggingface import read_config
-from workings.interop.language_models import DEFAULT_MAX_POSITIONS, write_language_model
+from workings.interop.huggingface import CONFIG_FILE, read_config
+from workings.interop.language_models import (
+    DEFAULT_MAX_POSITIONS,
+    MODEL_TYPES,
+    write_language_model,
+)
 from workings.interop.language_models import LAYOUTS as LANGUAGE_LAYOUTS
 from workings.interop.marian import (
     EOS_ID,
@@ -374,11 +378,17 @@ def import_model(folder: Path, run_folder: Path, languages: Languages = (None, N
 def read_model(folder: Path, languages: Languages = (None, None)) -> Task:
     """Read a model in Hugging Face's format: a language model, a classifier or a translator."""
     config = read_config(folder)
-    if config.get("model_type") in IMPORT_LAYOUTS:
+    model_type = str(config.get("model_type", "gpt2"))
+    if model_type not in (known := (*MODEL_TYPES, *BERT_LAYOUTS, *IMPORT_LAYOUTS)):
+        raise UserError(
+            f"{CONFIG_FILE}: model_type = {safe_repr(model_type)} is not supported: "
+            f"{did_you_mean(model_type, known)}"
+        )
+    if model_type in IMPORT_LAYOUTS:
         return _read_translator(folder, config, languages)
     if any(languages):
         raise UserError(f"{folder}: --source and --target are for translators")
-    if config.get("model_type") in BERT_LAYOUTS:
+    if model_type in BERT_LAYOUTS:
         return read_classification_task(folder, config)
     return read_language_task(folder, config)
 
