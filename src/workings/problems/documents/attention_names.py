@@ -7,16 +7,8 @@ after `A = K^T Q` and `A' = softmax(A)`, A is the scores and A' the weights.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
-from workings.problems.documents.chains import (
-    Element,
-    Statement,
-    Symbol,
-    Token,
-    parse_symbol,
-    read_literal,
-)
+from workings.problems.documents.chains import Statement, read_literal
 from workings.problems.documents.dot_products import read_dot_product
 from workings.problems.documents.entries import (
     Entry,
@@ -25,6 +17,21 @@ from workings.problems.documents.entries import (
     is_scalar,
     is_vector,
     to_row,
+)
+from workings.problems.documents.forms import (
+    DIVISOR_TEXTS,
+    calls_unknown,
+    find_divided,
+    find_projection,
+    find_summands,
+    has_infinity,
+    is_check,
+    is_exponential,
+    is_mask,
+    is_plausible,
+    is_weighted_sum,
+    list_projected,
+    list_uses,
 )
 from workings.problems.documents.formulas import (
     ATTENTION_ROLES,
@@ -36,11 +43,11 @@ from workings.problems.documents.formulas import (
     normalize_name,
     parse_formula,
     parse_product,
-    split_factors,
 )
 from workings.problems.documents.matrices import Rows
 from workings.problems.documents.sources import Grid
 from workings.problems.documents.sources.plain import to_plain
+from workings.problems.documents.symbols import Element, Symbol, Token, parse_symbol
 from workings.problems.documents.words import find_adjective, find_caption_role, find_head
 from workings.problems.numbers import read_number, transpose_rows
 
@@ -55,7 +62,6 @@ FACTORS = {
     "mixed": ("weights", "V"),
     "output": ("mixed", "W_O"),
 }
-_DIVISOR_TEXTS = frozenset({"1", "/", "√", "d", "d_k", "dk", "2", "3", "4", "V"})
 _CONCATENATIONS = frozenset({"concat", "concatenate", "cat", "hstack"})
 
 
@@ -88,7 +94,7 @@ class AttentionNames:
             for element in statement.elements
             for token in element
         )
-        self._summands = _find_summands(statements)
+        self._summands = find_summands(statements)
         self._announced: tuple[str, int, int] | None = None  # step, section and head
         self._mixed_letters = self._find_mixed_letters(statements)
         self._learn(statements)
@@ -101,7 +107,7 @@ class AttentionNames:
     def _learn(self, statements: Sequence[Statement]) -> None:
         """Read which step each letter is from the formulas that define or use it."""
         formulas = [f for s in statements for f in self.list_formulas(s)]
-        projected = {name for formula in formulas for name, _ in _list_projected(formula)}
+        projected = {name for formula in formulas for name, _ in list_projected(formula)}
         for _ in range(2):  # the second time with letters that are defined after their first use
             roles = {name: history[0][1] for name, history in self._history.items()}
             self._history = {}
@@ -113,10 +119,10 @@ class AttentionNames:
                 if not self._is_open(name):
                     continue
                 step = self._infer(statement, roles)
-                is_mask = ATTENTION_ROLES.get(name.lower()) == "mask" and _is_mask(statement)
+                shows_mask = ATTENTION_ROLES.get(name.lower()) == "mask" and is_mask(statement)
                 is_source = name in projected  # H = …, and later K = H W_K
                 has_caption = statement.value is not None and statement.label and not is_source
-                if step is None and has_caption and not is_mask:
+                if step is None and has_caption and not shows_mask:
                     caption = find_caption_role(statement.label)
                     step = self._adapt(caption) if caption in PER_HEAD | {"output"} else None
                 if step is not None:
@@ -143,9 +149,9 @@ class AttentionNames:
                     continue
                 marked = {n: f"?{n}" for n in names if n not in roles and self._is_open(n)}
                 formula = parse_formula(format_canonical(element)[:400], roles | marked)
-                for name, role in _list_uses(formula):
+                for name, role in list_uses(formula):
                     used.setdefault(name, role)
-                for name, weight in _list_projected(formula):
+                for name, weight in list_projected(formula):
                     (of_queries if weight == "W_Q" else of_keys).add(name)
         if of_queries:  # Q = Y W_Q, K = H W_K
             others = {n for n in of_keys - of_queries if ATTENTION_ROLES.get(n.lower()) != "X"}
@@ -219,9 +225,9 @@ class AttentionNames:
 
     def _infer_element(self, element: Element, roles: dict[str, str]) -> str | None:
         functions = {token.text.lower() for token in element if token.kind == "func"}
-        if (projection := _find_projection(element)) is not None:
+        if (projection := find_projection(element)) is not None:
             return projection
-        if _calls_unknown(element):
+        if calls_unknown(element):
             return None
         is_single = len([t for t in element if t.kind in ("sym", "func", "num")]) < 2
         if is_single and not functions & NORMALIZERS:
@@ -253,7 +259,7 @@ class AttentionNames:
             self._announce(index, statement)
             named = self._name(index, statement) if self._find_product(statement) else None
             return [*entries, *(self._read_factors(named[0], statement) if named else ())]
-        if _is_exponential(statement):
+        if is_exponential(statement):
             return [*entries, Entry("exponentials", statement.value, statement, "formula")]
         named = self._name(index, statement)
         if named is None:
@@ -263,9 +269,9 @@ class AttentionNames:
         is_number = is_scalar(statement.value) and statement.value_grid < 0
         if is_number and is_bare and role != "sums":
             return entries
-        if role in ("scores", "scaled") and statement.value and _has_infinity(statement.value):
+        if role in ("scores", "scaled") and statement.value and has_infinity(statement.value):
             role = "masked"
-        if not _is_plausible(role, statement) or (role == "sums" and _is_check(statement)):
+        if not is_plausible(role, statement) or (role == "sums" and is_check(statement)):
             return entries
         entries += self._read_factors(role, statement)
         entry = self._make_entry(role, evidence, statement)
@@ -289,7 +295,7 @@ class AttentionNames:
         """Yield the two matrices of a printed product: X and W_Q before Q, q_1 of W_Q x_1."""
         names, product = FACTORS.get(role), self._find_product(statement)
         if role == "scaled":
-            for token in map(_find_divided, statement.elements):
+            for token in map(find_divided, statement.elements):
                 rows = self._read(token) if token is not None else None
                 if rows is not None:
                     part, row, _ = self._find_index(role, statement)
@@ -341,7 +347,7 @@ class AttentionNames:
         usual = "mixed" if name in self._mixed_letters else usual
         if is_scalar(statement.value) and self._has_dot_product(statement):
             return "scores", "formula"
-        if any(map(_is_weighted_sum, statement.elements)) and is_vector(statement.value):
+        if any(map(is_weighted_sum, statement.elements)) and is_vector(statement.value):
             return "mixed", "formula"
         if name.lower() in _CERTAIN_WORDS and statement.label:
             role = find_caption_role(f"{statement.label} {name}")
@@ -358,7 +364,7 @@ class AttentionNames:
             return step, "formula"
         if name and name in self._history:
             return self.get_roles(index)[name], "formula"
-        if usual == "mask" and name not in ("mask",) and not _is_mask(statement):
+        if usual == "mask" and name not in ("mask",) and not is_mask(statement):
             usual = None
         caption = find_caption_role(statement.label) if statement.label else None
         if symbol is None or (usual is None and len(symbol.base) > 1):
@@ -369,7 +375,7 @@ class AttentionNames:
             if caption is None or (symbol is None and not self._is_captioned(statement)):
                 return None
             return self._adapt(caption), "caption"
-        if usual == "mask" and _is_mask(statement):
+        if usual == "mask" and is_mask(statement):
             return "mask", "letter"
         if usual in PER_HEAD | {"output"} and caption in PER_HEAD | {"output", "masked"}:
             return self._adapt(str(caption)), "caption"
@@ -397,7 +403,7 @@ class AttentionNames:
             return None
         if ATTENTION_ROLES.get(base.lower()) != "scores" or len(base) > 1:
             return None
-        return "masked" if _has_infinity(statement.value) else "scaled"
+        return "masked" if has_infinity(statement.value) else "scaled"
 
     def _find_mixed_letters(self, statements: Sequence[Statement]) -> set[str]:
         """Return the letters of weights times values: O before Y, H after the weights."""
@@ -544,27 +550,27 @@ class AttentionNames:
         texts = {t.text for t in element if t.kind in ("op", "sym", "num")} - {"+", "×", "·", "*"}
         rows = [self._read(token) for token in inside]
         is_sum = len(inside) == 2 and any(t.text == "+" for t in element)  # scores + mask
-        is_product = len(inside) in (2, 3) and texts <= _DIVISOR_TEXTS and not is_sum
+        is_product = len(inside) in (2, 3) and texts <= DIVISOR_TEXTS and not is_sum
         if is_product and rows[0] and rows[1] and len(rows[0][0]) == len(rows[1]):
             yield Entry("Q", rows[0], statement, "formula", part, is_factor=True)
             yield Entry("K", transpose_rows(rows[1]), statement, "formula", part, is_factor=True)
-            if len(rows) == 3 and rows[2] is not None and _has_infinity(rows[2]):
+            if len(rows) == 3 and rows[2] is not None and has_infinity(rows[2]):
                 yield Entry("mask", rows[2], statement, "formula", is_factor=True)
             for token in after[:1]:
                 if (values := self._read(token)) is not None:
                     yield Entry("V", values, statement, "formula", part, is_factor=True)
             return
         if len(inside) == 1 and rows[0] is not None and texts & {"/", "√"}:
-            if texts <= _DIVISOR_TEXTS - {"V"}:
+            if texts <= DIVISOR_TEXTS - {"V"}:
                 yield Entry("scores", rows[0], statement, "formula", part, is_factor=True)
             return
         if texts or not inside or rows[0] is None:
             return
-        if len(rows) == 2 and rows[1] is not None and _has_infinity(rows[1]):
+        if len(rows) == 2 and rows[1] is not None and has_infinity(rows[1]):
             yield Entry("mask", rows[1], statement, "formula", is_factor=True)
         elif len(rows) > 1:
             return
-        role = "masked" if _has_infinity(rows[0]) else "softmax-input"
+        role = "masked" if has_infinity(rows[0]) else "softmax-input"
         yield Entry(role, rows[0], statement, "formula", part, is_factor=True)
         for token in after[:1]:
             if (values := self._read(token)) is not None:
@@ -573,133 +579,3 @@ class AttentionNames:
     def _read(self, token: Token) -> list[list[str]] | None:
         literal = read_literal((token,), self._grids)
         return None if literal is None else literal[0]
-
-
-def _find_summands(statements: Sequence[Statement]) -> set[str]:
-    """Return the names of the matrices that X is stated to be the sum of: X = E + P."""
-    names: set[str] = set()
-    for statement in statements:
-        symbol = get_symbol(statement)
-        if symbol is None or symbol.name not in ("X", "x"):
-            continue
-        for element in statement.elements[1:]:
-            if any(t.text == "+" for t in element) and not any(t.kind == "func" for t in element):
-                names |= {t.symbol.name for t in element if t.kind == "sym" and t.symbol}
-    return names - {"X", "x"}
-
-
-def _find_projection(element: Element) -> str | None:
-    """Return Q for a printed matrix times a symbol: [1, 2] · W_Q."""
-    pair = [token for token in element if token.text not in ("×", "·", "*", "@")]
-    symbols = [token.symbol for token in pair if token.kind == "sym" and token.symbol is not None]
-    if len(pair) != 2 or len(symbols) != 1 or not any(token.kind == "grid" for token in pair):
-        return None
-    role = ATTENTION_ROLES.get(normalize_name(symbols[0].name).lower(), "")
-    return role.removeprefix("W_") if role in ("W_Q", "W_K", "W_V") else None
-
-
-def _find_divided(element: Element) -> Token | None:
-    """Return the matrix of an element that divides it by a number: 1/√2 [matrix]."""
-    grids = [token for token in element if token.kind == "grid"]
-    others = [token for token in element if token.kind != "grid"]
-    is_factor = all(
-        t.kind in ("num", "open", "close") or t.text in _DIVISOR_TEXTS - {"V"} | {"·", "×", "*"}
-        for t in others
-    )
-    is_divided = any(token.text in ("/", "√") for token in others)
-    return grids[0] if len(grids) == 1 and is_factor and is_divided else None
-
-
-def _calls_unknown(element: Element) -> bool:
-    """Return True for a call of an unknown function: normalize(S / 2)."""
-    return any(
-        token.kind == "sym"
-        and token.symbol is not None
-        and len(token.symbol.base) > 2
-        and token.text.lower() not in ATTENTION_ROLES
-        and after.kind == "open"
-        for token, after in pairwise(element)
-    )
-
-
-def _list_projected(formula: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the names that a formula multiplies by W_Q, W_K or W_V."""
-    factors = split_factors([symbol.lstrip("?") for symbol in formula])
-    for name, weight in (factors, factors[::-1]) if factors is not None else ():
-        if weight in ("W_Q", "W_K", "W_V"):
-            yield name, weight
-
-
-def _list_uses(formula: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield open names (marked by ?) with the role that a formula shows."""
-    factors = split_factors([symbol.lstrip("?") for symbol in formula])
-    if factors is not None:
-        marked = [symbol.removesuffix("ᵀ") for symbol in formula if symbol not in "×·*@"]
-        for name, other in (marked, marked[::-1]):
-            if not name.startswith("?"):
-                continue
-            if other in ("W_Q", "W_K", "W_V"):
-                yield name[1:], "X"
-            elif other in ("V", "W_O"):
-                yield name[1:], "weights" if other == "V" else "mixed"
-    for before, symbol in pairwise(formula):
-        is_argument = before in ("(", *NORMALIZERS) and not NORMALIZERS.isdisjoint(formula)
-        if is_argument and symbol.startswith("?"):
-            yield symbol[1:].removesuffix("ᵀ"), "scaled" if "/" not in formula else "scores"
-
-
-def _is_plausible(role: str, statement: Statement) -> bool:
-    """Return False for numbers that a matrix of this role cannot have: an infinite input."""
-    rows = statement.value
-    if role in ("scores", "masked") and not is_scalar(rows):
-        left = [t.text for t in (statement.elements or [()])[0] if t.kind != "op"]
-        return not (len(left) == 2 and all(re.fullmatch(r"[qk]_?\d", text) for text in left))
-    if rows is None or role in ("scores", "scaled", "masked", "mask"):
-        return True
-    return not _has_infinity(rows)
-
-
-def _is_check(statement: Statement) -> bool:
-    """Return True for the sums 1, 1, 1 of the rows of weights."""
-    cells = [cell for row in statement.value or [] for cell in row]
-    return bool(cells) and all(re.fullmatch(r"1(?:[.,]0*)?|0?[.,]99+|1[.,]0+1", c) for c in cells)
-
-
-def _is_weighted_sum(element: Element) -> bool:
-    """Return True for 0.67 · [1, 0] + 0.33 · [0, 1]."""
-    kinds = "".join(
-        "n" if t.kind == "num" else "g" if t.kind == "grid" else t.text if t.text == "+" else ""
-        for t in element
-        if t.text not in "·*×"
-    )
-    return re.fullmatch(r"ng(?:\+ng)+", kinds) is not None
-
-
-def _is_exponential(statement: Statement) -> bool:
-    """Return True for exp(3.5) = 33.1 and e^3.5 = 33.1."""
-    left = statement.elements[0] if statement.elements else ()
-    if len(statement.elements) < 2 or not left or not is_scalar(statement.value):
-        return False
-    is_call = left[0].kind == "func" and left[0].text.lower() == "exp"
-    is_power = left[0].kind == "sym" and re.fullmatch(r"e\^.*", left[0].text) is not None
-    return (is_call or is_power) and all(
-        t.kind in ("func", "sym", "num", "open", "close", "op") for t in left
-    )
-
-
-def _has_infinity(rows: list[list[str]]) -> bool:
-    return any("inf" in cell.lower() or "∞" in cell for row in rows for cell in row)
-
-
-def _is_mask(statement: Statement) -> bool:
-    """Return True for a matrix of 0 and −∞, of 0 and a huge negative number, or of 0 and 1."""
-    rows = statement.value or []
-    cells = {cell.lower() for row in rows for cell in row}
-    is_additive = _has_infinity(rows) and cells <= {"0", "0.", "0.0", "-inf", "-∞", "−∞"}
-    is_huge = all(
-        re.fullmatch(r"-?0(?:\.0*)?|-1e\d+|-1?0{3,}\.?0*|-9{4,}\.?0*", cell) for cell in cells
-    )
-    return bool(cells) and (is_additive or (is_huge and len(cells) > 1) or cells <= {"0", "1"})
-
-
-__all__ = ["PER_HEAD", "PROJECTIONS", "AttentionNames", "format_canonical", "to_row"]

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from workings.problems.documents.chains import Element, Statement
+from workings.problems.documents.chains import Statement
 from workings.problems.documents.entries import Entry, is_scalar, is_vector, to_row
+from workings.problems.documents.symbols import Element
 from workings.problems.documents.words import find_caption_role
 
 DOT_PRODUCT = "dot product"  # the evidence that names its two vectors

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from workings.problems.documents.chains import Statement, Symbol
+from workings.problems.documents.chains import Statement
 from workings.problems.documents.matrices import Rows
+from workings.problems.documents.symbols import Symbol
 
 
 @dataclass(frozen=True)

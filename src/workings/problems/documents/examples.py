@@ -10,12 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workings.problems.documents.attention_names import AttentionNames, format_canonical
-from workings.problems.documents.chains import Statement, Symbol
+from workings.problems.documents.chains import Statement
 from workings.problems.documents.dot_products import DOT_PRODUCT
 from workings.problems.documents.entries import Entry, get_numbers, is_scalar
 from workings.problems.documents.layer_names import NAMES, LayerNames
 from workings.problems.documents.matrices import Rows
 from workings.problems.documents.sources import Place, Source
+from workings.problems.documents.symbols import Symbol
 from workings.problems.documents.words import find_kinds, hides_later_tokens
 from workings.problems.kinds import KINDS
 from workings.problems.numbers import read_number

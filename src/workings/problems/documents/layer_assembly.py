@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from workings.errors import UserError
-from workings.problems.documents.assembly import Assembly, Prints, Versions, nest_claims, shape_of
+from workings.problems.documents.assembly import Assembly, Versions, nest_claims
 from workings.problems.documents.attention_names import format_canonical
-from workings.problems.documents.chains import Element
 from workings.problems.documents.entries import Entry, to_row
 from workings.problems.documents.examples import Example, is_given
 from workings.problems.documents.layer_names import find_activation
 from workings.problems.documents.matrices import Rows
+from workings.problems.documents.prints import Prints, shape_of
+from workings.problems.documents.symbols import Element
 from workings.problems.documents.words import find_vectors
 from workings.problems.kinds import KINDS
 from workings.problems.numbers import transpose_rows

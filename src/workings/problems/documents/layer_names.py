@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from workings.problems.documents.attention_names import format_canonical
-from workings.problems.documents.chains import Statement, Symbol
+from workings.problems.documents.chains import Statement
 from workings.problems.documents.entries import (
     Entry,
     get_numbers,
@@ -19,6 +19,7 @@ from workings.problems.documents.entries import (
     is_vector,
 )
 from workings.problems.documents.matrices import Rows
+from workings.problems.documents.symbols import Symbol
 from workings.problems.documents.words import find_time
 from workings.problems.kinds import KINDS
 

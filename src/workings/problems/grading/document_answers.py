@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workings.errors import UserError
-from workings.problems.documents.assembly import Prints
 from workings.problems.documents.chains import Statement, find_statements
 from workings.problems.documents.entries import get_symbol
 from workings.problems.documents.examples import Example, split_examples
 from workings.problems.documents.latex import clean_cell, split_rows
 from workings.problems.documents.matrices import MAX_TEXT_CHARS, Rows, parse_matrix
+from workings.problems.documents.prints import Prints
 from workings.problems.documents.sources import read_source
 from workings.problems.documents.sources.base import BREAK, GRID_CLOSE, GRID_OPEN
 from workings.problems.grading.answer_names import StepNames
