@@ -46,6 +46,8 @@ _MAX_EXPONENT = 4.0  # where e^score is written down
 _ROPE_BASE = 100.0
 _HALF_VALUES = (-1.5, -1, -0.5, 0, 0.5, 0.5, 1, 1.5, 2)
 _NUM_KEY_HEADS = 2  # of grouped heads
+_MAX_HEAD_TRIES = 8
+_MANY_TOKENS = 5  # that two numbers per query can hardly tell apart
 
 
 def draw_attention(rng: Random, plan: SheetPlan) -> Givens:
@@ -90,9 +92,17 @@ def _draw_query_key_weights(
     """
     queries, keys = list[Floats](), list[Floats]()
     group = plan.heads // _count_key_heads(plan)
+    # That all heads of several groups succeed at once is rare.
+    tries = _MAX_HEAD_TRIES if group > 1 and plan.d_k > 2 else 1
     for head in range(plan.heads):
         shared = keys[-1] if head % group else None
-        weights = draw_query_key_head(rng, plan, query_input, key_input, allowed, shared)
+        for k in range(tries):
+            try:
+                weights = draw_query_key_head(rng, plan, query_input, key_input, allowed, shared)
+                break
+            except SamplingError:
+                if k == tries - 1:
+                    raise
         queries.append(weights[0])
         if shared is None:
             keys.append(weights[1])
@@ -275,7 +285,15 @@ def _choose_multi_head(plan: SheetPlan, given: Mapping[str, int]) -> SheetPlan:
 def _choose_grouped(plan: SheetPlan, given: Mapping[str, int]) -> SheetPlan:
     if plan.heads % _NUM_KEY_HEADS:
         raise UserError(f"--heads {plan.heads}: two groups need an even number of heads")
-    return choose_d_k(plan, {"d_k": 3 if plan.width == 4 else 2, **given})
+    default = 3 if plan.width == 4 else 2
+    if plan.tokens >= _MANY_TOKENS:
+        default = 3 if plan.width == 4 else 4
+        if plan.heads > 4:
+            raise UserError(
+                f"--heads {plan.heads}: they are too narrow to tell {plan.tokens} tokens apart:"
+                f" use --heads 4, or at most {_MANY_TOKENS - 1} tokens"
+            )
+    return choose_d_k(plan, {"d_k": default, **given})
 
 
 def _choose_even_d_k(plan: SheetPlan, given: Mapping[str, int]) -> SheetPlan:
