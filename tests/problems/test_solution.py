@@ -70,8 +70,8 @@ def test_large_steps_have_no_note_per_cell() -> None:
 def test_given_panels_are_restricted_to_names() -> None:
     problem = Problem(kind="rnn", X=[[0.25]], W_xh=[[1]], W_hh=[[1]])
     assert [panel.name for panel in make_given_panels(problem)] == ["X", "W_xh", "W_hh", "h0"]
-    (panel,) = make_given_panels(problem, ["X"], decimals=1)
-    assert (panel.name, panel.cells[0][0].text) == ("X", "0.2")
+    (panel,) = make_given_panels(problem, ["X"])
+    assert (panel.name, panel.cells[0][0].text) == ("X", "0.25")
 
 
 def test_cancelled_numbers_are_shown_as_zero() -> None:

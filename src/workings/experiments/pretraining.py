@@ -188,9 +188,9 @@ def answer(seed: int = 1) -> Finding:
         f"Nobody told the language model that there are {LANGUAGES} languages. But the next symbol "
         "depends on the language, so its states have to tell them apart: its loss falls from "
         f"{measured.losses[0][1]:.2f} nats per symbol after {measured.losses[0][0]} steps to "
-        f"{measured.losses[-1][1]:.2f} after {steps}, and the accuracy with {FEW_LABELS} labels rises "
-        f"with it, from {measured.by_steps[0][1]:.0%} to {measured.by_steps[-1][1]:.0%}. The labels only "
-        "have to name what is there already.",
+        f"{measured.losses[-1][1]:.2f} after {steps}, and the accuracy with {FEW_LABELS} labels "
+        f"rises with it, from {measured.by_steps[0][1]:.0%} to {measured.by_steps[-1][1]:.0%}. The "
+        "labels only have to name what is there already.",
     )
     by_labels = line_chart(
         [Series("pretrained", measured.pretrained), Series("new weights", measured.new)],

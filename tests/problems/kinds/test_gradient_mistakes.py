@@ -112,7 +112,7 @@ BAD_INPUT: list[tuple[dict[str, Any], str]] = [
     ({**LINEAR, "activation": "softmax"}, "activation = 'softmax'"),
     ({**LINEAR, "dY": [[1, 2, 3]] * 2}, "dY has 3 columns, but W has 2 columns"),
     ({"kind": "linear_gradient", "X": X, "W": W}, "given.dY is missing"),
-    ({**RNN, "dh": [1, 1]}, "dH .*or given.dh .*not both"),
+    ({**RNN, "dh": [1, 1]}, "needs given.dH .*not both dH and dh"),
     ({k: v for k, v in RNN.items() if k != "dH"}, "kind rnn_gradient needs given.dH"),
     ({**NORM, "X": np.ones((2, 3)), "eps": 0}, "normalised cannot be computed: .* give an eps"),
     ({"kind": "optimizer_step", "W": W, "dW": W}, "given.learning_rate is missing"),

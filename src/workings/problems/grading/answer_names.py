@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from workings.errors import UserError
@@ -46,6 +47,7 @@ _NUMBERED = re.compile(
 _LONE_NUMBER = re.compile(r"(?:^|[\s_\-(])0*(\d{1,3})(?:$|[\s_\-.)])")
 _COPY = re.compile(r"\s*(?:\(\d+\)|- ?copy(?: ?\(\d+\))?|- ?kopie|copy of )\s*", re.IGNORECASE)
 _MAX_NAME_WORDS = 6
+_NEAR_NAME = 0.84  # gate_i and gate_f are 0.8 alike
 
 
 def find_problem_name(text: str, problems: Sequence[str]) -> str | None:
@@ -122,6 +124,15 @@ class StepNames:
     def find_exact_path(self, name: str) -> tuple[str, ...] | None:
         """Return the path of a step under one of the names that the sheet prints."""
         return self._paths.get(_flatten(name))
+
+    def find_misspelled_path(self, name: str, value: Any) -> tuple[str, ...] | None:
+        """Return the path of the step that a matrix fits and whose name is almost the same."""
+        flat = _flatten(name)
+        for near in get_close_matches(flat, self._paths, n=1, cutoff=_NEAR_NAME):
+            if re.findall(r"\d+", near) == re.findall(r"\d+", flat):
+                path = self._paths[near]
+                return path if self.count_cells(path, value) is not None else None
+        return None
 
     def _find_usual_name(self, name: str) -> tuple[str, ...] | None:
         """Return the path of a step of attention under another name: A, QK^T, Attention weights."""

@@ -52,6 +52,10 @@ def normalize_answer(table: Mapping[str, Any], problem: SheetProblem) -> dict[st
         if path[0] != "again":
             # A step's own name comes before another usual name.
             matrices.setdefault(names.find_path(".".join(path)) or path, _clean_cells(value))
+    for path in [path for path in matrices if names.find_shape(path) is None]:
+        near = names.find_misspelled_path(".".join(path), matrices[path])
+        if near is not None and near not in matrices:
+            matrices[near] = matrices.pop(path)
     claim: dict[str, Any] = {}
     for path, value in _fit_shapes(matrices, names).items():
         set_nested(claim, path, value)
@@ -157,7 +161,8 @@ def _clean_cells(value: Any) -> Any:
 
 def _is_step(key: str, value: Any, names: StepNames, problem: SheetProblem) -> bool:
     part_name = problem.problem.kind.part_name
-    return names.find_path(key) is not None or (
+    is_named = names.find_path(key) or names.find_misspelled_path(key, value)
+    return is_named is not None or (
         isinstance(value, Mapping) and key in (part_name, *problem.problem.kind.prefixes)
     )
 

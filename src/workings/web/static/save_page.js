@@ -134,6 +134,8 @@ function removeControls(copy) {
   forEach("[role=grid], [role=alert], [role=status], td", (element) =>
     removeAttributes(element, ["role", "tabindex", "aria-readonly"]),
   );
+  // Without its controls, what scrolls is reached by the keyboard itself.
+  forEach(".derivation section", (element) => element.setAttribute("tabindex", "0"));
 }
 
 /** @param {HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement} field */
