@@ -63,6 +63,10 @@ def test_every_language_model_is_a_valid_recipe(characters, alphabet, minutes):
     choice = choose_language_model(CorpusStatistics(characters, alphabet), minutes, FLOPS)
     recipe = build_recipe({"task": "language", **choice.table})
     assert recipe.data.context_length <= max(characters // 20, 2)
+    # Measuring the held-out text after ten epochs takes less time than training.
+    model, held_out = recipe.model, recipe.data.validation * characters
+    weights = 12 * model.d_model**2 * model.layers + model.d_model * alphabet
+    assert held_out <= 20_000 * 1.1 or 2 * held_out * weights <= 0.011 * 60 * minutes * FLOPS
 
 
 def test_more_time_gives_larger_language_models_and_more_epochs_of_translation():
@@ -86,6 +90,7 @@ def test_every_translator_and_captioner_is_a_valid_recipe(count, words, minutes)
     choice = choose_translator(PairStatistics(count, words, 0.0), minutes, FLOPS)
     recipe = build_recipe({"task": "translate", **choice.table})
     assert recipe.search.length_penalty == 0  # as transformers searches
+    assert count * recipe.data.test < 1100  # sentences to translate at the end
     build_recipe({"task": "caption", **choose_captioner(count, minutes).table})
 
 

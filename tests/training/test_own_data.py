@@ -219,7 +219,10 @@ def test_a_chosen_classifier_is_trained_although_the_comparison_took_all_the_tim
     )
     plan = Plan("classify", str(data), 0.5)
     assert plan.recipe.train.minutes == 0.5  # 0.4 for four fifths of the rows
-    assert Plan("classify", str(data), 10.0).recipe.train.minutes == 8.0
+    plan = Plan("classify", str(data), 10.0)
+    assert plan.recipe.train.minutes == 8.0
+    monkeypatch.setattr(Plan, "elapsed_minutes", 4.0)  # the data are read once more
+    assert plan.minutes_left() == 5.0
 
 
 # -- odd tables ------------------------------------------------------------------------------------

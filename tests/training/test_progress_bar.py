@@ -123,3 +123,16 @@ def test_bar_on_a_narrow_pseudo_terminal():
     os.close(parent)
     assert "\repoch 1 loss 0.1234 · accuracy 0.9 · 1…" in output
     assert emulate(output) == ["done", ""]
+
+
+def test_progress_has_lines_where_there_is_no_terminal(monkeypatch):
+    clock = iter(range(100))
+    monkeypatch.setattr("workings.training.progress_bar.time.monotonic", lambda: next(clock))
+    stream = io.StringIO()
+    bar, silent = ProgressBar(stream, lines=True), ProgressBar(stream)
+    for done in range(10):  # a second after the other
+        bar.update(done, 20, "preparing the data")
+    silent.update(1, 2, "epoch 1")
+    title = "preparing the data"
+    expected = [f"{title}: {5 * s}% in {s} s" for s in (1, 2, 4, 8)]
+    assert stream.getvalue().splitlines() == expected

@@ -20,6 +20,10 @@ MIN_ROWS_TO_COMPARE = 100  # with fewer, the validation accuracy would be noise
 TRANSFORMER_FLOPS = 6  # per weight and token: forward and backward pass
 TOKENS_PER_WEIGHT = 5  # of a language model that gets the most out of a short time
 MAX_PASSES = 30  # over a text: a language model has overfitted after that
+HELD_OUT_FRACTION = 0.1  # of a text, if there is time to measure it after every epoch
+MEASURED_FRACTION = 0.01  # of the time: one measurement of the held-out text
+MIN_HELD_OUT = 20_000  # characters
+MAX_HELD_OUT_PAIRS = 1000  # for validation, and as many for the test
 LANGUAGE_MODELS = ((64, 2, 2), (128, 2, 4), (128, 4, 4), (192, 4, 6), (256, 6, 8), (384, 6, 6))
 """Width, layers and heads, from small to large."""
 
@@ -146,8 +150,13 @@ def choose_language_model(statistics: CorpusStatistics, minutes: float, flops: f
     steps = max(round(tokens / (context * batch_size)), 20)
     epochs = max(min(10, steps // 50), 1)
     passes = steps * context * batch_size / max(s.characters, 1)
+    held_out = max(MEASURED_FRACTION * total / (TRANSFORMER_FLOPS / 3 * weights), MIN_HELD_OUT)
     table = {
-        "data": {"context_length": context, "eval_every": math.ceil(steps / epochs)},
+        "data": {
+            "context_length": context,
+            "eval_every": math.ceil(steps / epochs),
+            "validation": float(f"{min(held_out / s.characters, HELD_OUT_FRACTION):.2g}"),
+        },
         "tokenizer": {"kind": "characters", "vocab_size": 5000},
         "model": {
             "kind": "transformer",
@@ -166,7 +175,7 @@ def choose_language_model(statistics: CorpusStatistics, minutes: float, flops: f
             "warmup": 0.1,
         },
     }
-    reason = f"{weights / 1e6:.1f} million weights: what {minutes:g} minutes can train"
+    reason = f"{weights / 1e6:.1f} million weights: what {minutes:.2g} minutes can train"
     return Choice(f"Transformer, {layers} layers of width {width}", table, reason)
 
 
@@ -192,7 +201,9 @@ def choose_translator(statistics: PairStatistics, minutes: float, flops: float) 
     # The rest is for reading and the test. A training that is late shortens its schedule.
     epochs = max(min(int(0.75 * 60 * minutes / seconds_per_epoch), 40), 1)
     is_repeated = epochs >= 20 and s.pairs < 50_000  # often enough to be learned by heart
+    held_out = float(f"{min(MAX_HELD_OUT_PAIRS / max(s.pairs, 1), 0.05):.2g}")
     table = {
+        "data": {"validation": held_out, "test": held_out},
         "tokenizer": {
             "kind": "byte-pair",
             "vocab_size": vocab_size,

@@ -25,8 +25,9 @@ from workings.automatic.statistics import (
     describe_examples,
     describe_pairs,
 )
-from workings.data.corpora import list_corpora, read_corpus
+from workings.data.corpora import estimate_characters, list_corpora, read_corpus
 from workings.data.datasets import find_split_paths, list_datasets, load_dataset, read_hub_splits
+from workings.data.download import ProgressCallback
 from workings.data.parallel import list_parallel_datasets, load_pairs
 from workings.data.readers import (
     TABLE_FORMATS,
@@ -85,7 +86,9 @@ class CorpusData:
 # -- the tasks -------------------------------------------------------------------------------------
 
 
-def plan_labeled_data(data: str, stated: Mapping[str, Any], seed: int = 0) -> LabeledData:
+def plan_labeled_data(
+    data: str, stated: Mapping[str, Any], seed: int = 0, progress: ProgressCallback | None = None
+) -> LabeledData:
     """Find the columns of labeled texts; `stated` are keys of the data section that are given."""
     section: Table = {"set": data, "skip_missing": True}
     note, total, has_lists = "", 0, False
@@ -106,7 +109,7 @@ def plan_labeled_data(data: str, stated: Mapping[str, Any], seed: int = 0) -> La
         section["label_delimiter"] = str(stated.get("label_delimiter", ","))
     names = ("text", "label", "skip_missing", "label_delimiter")
     keys = {k: section[k] for k in names if k in section}
-    splits = load_dataset(data, validation=0.0, seed=seed, **keys)
+    splits = load_dataset(data, validation=0.0, seed=seed, progress=progress, **keys)
     statistics = describe_examples(splits.train)
     if statistics.classes == len(splits.train) > 2:
         raise UserError(
@@ -147,7 +150,9 @@ def _count_missing(data: str, total: int, splits: Splits) -> int:
     return max(total - used, 0)
 
 
-def plan_pairs(data: str, stated: Mapping[str, Any], seed: int = 0) -> PairData:
+def plan_pairs(
+    data: str, stated: Mapping[str, Any], seed: int = 0, progress: ProgressCallback | None = None
+) -> PairData:
     """Find the columns, or the files, of sentence pairs."""
     section: Table = {"set": data}
     source, target = stated.get("source"), stated.get("target")
@@ -169,18 +174,20 @@ def plan_pairs(data: str, stated: Mapping[str, Any], seed: int = 0) -> PairData:
             "files such as corpus.en and corpus.fr (--data corpus)"
         )
     section |= {"source": source, "target": target}
-    splits = load_pairs(data, source=source, target=target, seed=seed)
-    pairs = splits.train
+    pairs = load_pairs(
+        data, source=source, target=target, validation=0.0, test=0.0, seed=seed, progress=progress
+    ).train
+    statistics = describe_pairs(pairs)
     lines = [
         f"data: {truncate(Path(data).name or data, 40)}: {note}",
-        f"pairs: {len(pairs):,} to train on, {len(splits.validation):,} to validate on, "
-        f"{len(splits.test):,} to test on once; {describe_pairs(pairs).mean_words:.0f} words in a "
-        "sentence on average",
+        f"pairs: {len(pairs):,}, {statistics.mean_words:.0f} words in a sentence on average",
     ]
-    return PairData(section, describe_pairs(pairs), lines)
+    return PairData(section, statistics, lines)
 
 
-def plan_corpus(data: str, stated: Mapping[str, Any]) -> CorpusData:
+def plan_corpus(
+    data: str, stated: Mapping[str, Any], progress: ProgressCallback | None = None
+) -> CorpusData:
     """Find the text of a language model: a file, a folder of files, or a column of a table."""
     section: Table = {"set": data}
     note = "a text"
@@ -191,7 +198,10 @@ def plan_corpus(data: str, stated: Mapping[str, Any]) -> CorpusData:
         section["text"] = column
         note = f"{sample.total:,} rows, text = {column!r}, one text per line"
     characters, alphabet = 0, set[str]()
+    expected = estimate_characters(data)
     for chunk in read_corpus(data, section.get("text", "")):
+        if progress and expected:
+            progress(min(characters, expected), expected)
         if characters < SAMPLE_CHARACTERS:
             alphabet.update(chunk)
         characters += len(chunk)
@@ -199,8 +209,7 @@ def plan_corpus(data: str, stated: Mapping[str, Any]) -> CorpusData:
         raise UserError(f"{truncate(data, 300)}: empty: no text")
     lines = [
         f"data: {truncate(Path(data).name or data, 40)}: {note}",
-        f"text: {characters:,} characters, {len(alphabet):,} different ones; the last 10 % are to "
-        "validate on",
+        f"text: {characters:,} characters, {len(alphabet):,} different ones",
     ]
     return CorpusData(section, CorpusStatistics(characters, len(alphabet)), lines)
 

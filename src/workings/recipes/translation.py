@@ -40,6 +40,8 @@ class TranslationDataConfig(BoundedConfig):
     """target language"""
     validation: Fraction = 0.05
     """fraction of the pairs held out for validation, where the dataset has no validation split"""
+    test: Fraction = 0.05
+    """fraction of the pairs held out for the test, where the dataset has no test split"""
     max_length: MaxLength = 100
     """longest training sentence, in words: pairs with a longer one are left out"""
     ratio: float = 3.0

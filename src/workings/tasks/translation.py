@@ -469,6 +469,7 @@ def _load_pairs(
         source=config.source,
         target=config.target,
         validation=config.validation,
+        test=config.test,
         max_length=config.max_length,
         ratio=config.ratio,
         seed=recipe.seed,

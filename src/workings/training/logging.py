@@ -136,7 +136,7 @@ class Log:
     def show_evaluation(self, title: str) -> Iterator[ProgressCallback]:
         """Show a progress bar of its own while held-out data are measured."""
         self._bar.clear()
-        bar = ProgressBar(self._stream, enabled=self._mode == "progress")
+        bar = ProgressBar(self._stream, enabled=self._mode == "progress", lines=True)
         try:
             yield lambda done, total: bar.update(done, total, title)
         finally:
@@ -164,8 +164,8 @@ class Log:
 
 @contextmanager
 def show_data_progress(mode: LogMode) -> Iterator[ProgressCallback]:
-    """Show a progress bar in the terminal while data are downloaded or decoded."""
-    bar = ProgressBar(sys.stderr, enabled=mode == "progress")
+    """Show a progress bar while data are downloaded or decoded; without a terminal, some lines."""
+    bar = ProgressBar(sys.stderr, enabled=mode == "progress", lines=True)
     try:
         yield lambda done, total: bar.update(done, total, "preparing the data")
     finally:

@@ -28,16 +28,23 @@ from workings.automatic.planning import (
 )
 from workings.config import check_choice
 from workings.data.captions import load_captions
+from workings.data.download import ProgressCallback
 from workings.data.readers import Example
 from workings.data.splits import Splits, hold_out
 from workings.distributed import init_process_group
 from workings.errors import UserError
 from workings.plain_text import escape_control
-from workings.recipes import ClassificationRecipe, Recipe, build_recipe
+from workings.recipes import (
+    ClassificationRecipe,
+    LanguageRecipe,
+    Recipe,
+    build_recipe,
+    change_section,
+)
 from workings.storage import read_json, write_json
 from workings.tasks.base import Task
 from workings.tasks.classification import Classification
-from workings.training.logging import Log, LogMode, read_epochs
+from workings.training.logging import Log, LogMode, read_epochs, show_data_progress
 from workings.training.runs import train_recipe
 from workings.training.trainer import Trainer
 
@@ -46,6 +53,8 @@ MAX_COMPARE_CHARACTERS = 2_000_000  # of the texts that candidates are compared 
 COMPARE_FRACTION = 0.3  # of the time, at most, is for comparing candidates
 VALIDATION_FRACTION = 0.2
 RESERVED_FRACTION = 0.1  # of the time is for the test and the report
+MIN_TRAINING_FRACTION = 0.2  # of the time, for training, even if reading took the rest
+ENCODING_READINGS = 8  # encoding a text takes as long as reading it so many times
 FLOPS_SECONDS = 0.3  # of measuring the machine
 BUSY_SECONDS = 20.0  # of a training that is long enough to suffer
 BUSY_SHARE = 0.7  # of one processor: a training that gets less has waited for other programs
@@ -55,7 +64,12 @@ class Plan:
     """A recipe for some data, chosen within a time limit, and the lines that say why."""
 
     def __init__(
-        self, task: str, data: str, minutes: float, stated: Mapping[str, Any] | None = None
+        self,
+        task: str,
+        data: str,
+        minutes: float,
+        stated: Mapping[str, Any] | None = None,
+        progress: ProgressCallback | None = None,
     ) -> None:
         check_choice("task", task, TASKS)
         if not minutes > 0:
@@ -65,12 +79,19 @@ class Plan:
         self.lines: list[str] = []
         self._start = time.monotonic()
         self._min_minutes = 0.0  # that the chosen model needs, as far as it is known
+        self._progress = progress
         self.recipe = self._choose()
 
     @property
     def elapsed_minutes(self) -> float:
         """Minutes since the data were opened."""
         return (time.monotonic() - self._start) / 60
+
+    def minutes_left(self) -> float:
+        """Return the minutes that are left for the training; a little, if they are over."""
+        left = self.minutes * (1 - RESERVED_FRACTION) - self.elapsed_minutes
+        least = max(MIN_TRAINING_FRACTION * self.minutes, self._min_minutes, 0.01)
+        return round(max(left, least), 2)
 
     def _choose(self) -> Recipe:
         if self.task == "classify":
@@ -79,11 +100,14 @@ class Plan:
         seed = int(self.stated.get("seed", 0))
         section: Table = {"set": self.data}
         if self.task == "language":
-            corpus = plan_corpus(self.data, stated)
+            corpus = plan_corpus(self.data, stated, self._progress)
             section, self.lines = corpus.section, corpus.lines
-            choice = choose_language_model(corpus.statistics, self.minutes, measure_flops())
+            # The text is read again, and encoded.
+            left = self.minutes - (1 + ENCODING_READINGS) * self.elapsed_minutes
+            left = max(left, MIN_TRAINING_FRACTION * self.minutes)
+            choice = choose_language_model(corpus.statistics, left, measure_flops())
         elif self.task == "translate":
-            pairs = plan_pairs(self.data, stated, seed)
+            pairs = plan_pairs(self.data, stated, seed, self._progress)
             section, self.lines = pairs.section, pairs.lines
             choice = choose_translator(pairs.statistics, self.minutes, measure_flops())
         else:
@@ -92,13 +116,15 @@ class Plan:
             self.lines = [f"data: {self.data}: {captions.image_stats.describe()}"]
             choice = choose_captioner(count, self.minutes)
         recipe = self._build(choice, section)
+        if isinstance(recipe, LanguageRecipe):
+            self.lines[-1] += f"; the last {recipe.data.validation:.2%} are to validate on"
         self.lines.append(f"model: {choice.name}: {choice.reason}")
         self._describe_schedule(recipe)
         return recipe
 
     def _choose_classifier(self) -> Recipe:
         seed = int(self.stated.get("seed", 0))
-        data = plan_labeled_data(self.data, _section(self.stated, "data"), seed)
+        data = plan_labeled_data(self.data, _section(self.stated, "data"), seed, self._progress)
         self.lines = data.lines
         # All training rows are trained on: the candidates have been compared already.
         section = {**data.section, "validation": 0.0}
@@ -152,12 +178,11 @@ class Plan:
         """Build the recipe of a choice, with what the user has stated."""
         table: Table = {"task": self.task, "title": Path(self.data).stem, **choice.table}
         table["data"] = {**_section(table, "data"), **section}
-        left = self.minutes * (1 - RESERVED_FRACTION) - self.elapsed_minutes
-        left = max(left, self._min_minutes, 0.01)
-        table["train"] = {**_section(table, "train"), "minutes": round(left, 2)}
+        left = self.minutes_left()
+        table["train"] = {**_section(table, "train"), "minutes": left}
         kind = _section(self.stated, "model").get("kind")
         if kind is not None and kind != table["model"]["kind"]:
-            table |= {"model": {}, "tokenizer": {}, "train": {"minutes": round(left, 2)}}
+            table |= {"model": {}, "tokenizer": {}, "train": {"minutes": left}}
             if kind == "tf-idf":
                 table["tokenizer"] = {"kind": "characters"}
             table["data"].pop("max_length", None)
@@ -201,12 +226,21 @@ def train_own_data(
     if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
         raise UserError(f"{folder} is not empty: use `workings resume {folder}`, or another --out")
     settle_threads()
-    plan = Plan(task, str(data), minutes, stated)
+    with show_data_progress(mode) as progress:
+        plan = Plan(task, str(data), minutes, stated, progress)
     _print_lines(plan.lines, mode)
     if describe_exports is not None and (exports := describe_exports(plan.recipe)):
         _print_lines([f"export: {exports}"], mode)
+
+    def limit_minutes(task: Task) -> None:
+        """Subtract the time in which the data were read and encoded."""
+        if "minutes" not in _section(plan.stated, "train"):
+            task.recipe = change_section(task.recipe, "train", minutes=plan.minutes_left())
+        if prepare is not None:
+            prepare(task)
+
     clock = Clock()
-    trained = train_recipe(plan.recipe, folder, mode=mode, trackers=trackers, prepare=prepare)
+    trained = train_recipe(plan.recipe, folder, mode=mode, trackers=trackers, prepare=limit_minutes)
     baselines = trained.score_baselines()
     result = read_json(folder / "result.json")
     comparison = compare_with_baselines(trained.baseline_metric, result, baselines)

@@ -10,13 +10,19 @@ from workings.plain_text import display_width, pad_right, truncate_to_columns
 MAX_BAR_COLUMNS, MIN_BAR_COLUMNS = 40, 8
 DEFAULT_COLUMNS = 80  # of a terminal that does not tell its size
 REDRAW_SECONDS = 0.1
+FIRST_LINE_SECONDS = 1.0  # until the first line, where there is no terminal
 
 
 class ProgressBar:
-    """Shows progress on a terminal, and prints messages above it; elsewhere only the messages."""
+    """Shows progress on a terminal, and prints messages above it.
 
-    def __init__(self, stream: TextIO, *, enabled: bool = True) -> None:
-        self._stream = stream
+    Elsewhere messages are printed, and with `lines` also the progress: after a second, and then
+    each time when twice as many seconds are over.
+    """
+
+    def __init__(self, stream: TextIO, *, enabled: bool = True, lines: bool = False) -> None:
+        self._stream, self._has_lines = stream, lines and enabled
+        self._line_seconds = FIRST_LINE_SECONDS
         self._is_shown = enabled and _is_terminal(stream)
         self._symbols = "━─" if _can_encode("━─", stream) else "#-"
         self._drawn_columns = 0
@@ -25,10 +31,13 @@ class ProgressBar:
 
     def update(self, done: int, total: int, title: str, status: str = "") -> None:
         """Show that `done` of `total` steps are complete; frequent calls redraw only some times."""
-        if not self._is_shown:
+        if not (self._is_shown or self._has_lines):
             return
         now = time.monotonic()
         self._start = self._start or (now, done)
+        if not self._is_shown:
+            self._write_line(now - self._start[0], done / max(total, 1), title)
+            return
         if now < self._next_redraw and done < total:
             return
         self._next_redraw = now + REDRAW_SECONDS
@@ -38,6 +47,12 @@ class ProgressBar:
         line = format_bar(done / max(total, 1), title, status, columns, self._symbols)
         self._write("\r" + pad_right(line, self._drawn_columns))
         self._drawn_columns = display_width(line)
+
+    def _write_line(self, seconds: float, fraction: float, title: str) -> None:
+        """Write how far it is, if it is time for a line."""
+        if seconds >= self._line_seconds:
+            self._line_seconds = 2 * seconds
+            self._write(f"{title}: {fraction:.0%} in {seconds:.0f} s\n")
 
     def print(self, text: str) -> None:
         """Print a message in place of the bar, which is drawn again below it."""

@@ -255,8 +255,7 @@ def _run(
                 if extend_from is not None and not _is_restart(folder):
                     _extend_locked(*extend_from, folder)
                 recipe = _open_folder(new_recipe, folder, stack)
-        if group.world_size > 1:  # as a table: only JSON and tensors are sent between processes
-            recipe = build_recipe(group.broadcast_json(to_table(recipe)))
+        recipe = _share_recipe(recipe, group)
         if parallelism is not None:
             recipe = change_section(recipe, "train", parallelism=parallelism)
         with group.raise_on_any_rank():
@@ -264,13 +263,14 @@ def _run(
             with show_data_progress(mode if group.is_main_process else "quiet") as progress:
                 start = _find_start(recipe, folder, repeat_of, pretrained)
                 task, transfer = _build_task(recipe, start, progress)
-                recipe = task.recipe  # fine-tuning fills in the model and the tokenizer
             if prepare is not None:
                 prepare(task)
+            recipe = task.recipe  # fine-tuning fills in the model and the tokenizer
             task.select_metric(recipe.train.metric)
             check_trainable(task, recipe.train, group.device, distributed=group.world_size > 1)
             if repeat_of is not None:
                 _check_repeated_data(repeat_of, task)
+        task.recipe = recipe = _share_recipe(recipe, group)  # `prepare` may limit the minutes
         fingerprints = group.all_gather_json(task.fingerprint())
         with group.raise_on_any_rank():
             _check_fingerprints(fingerprints)
@@ -293,10 +293,18 @@ def _run(
             stack.enter_context(track(log, trackers, folder, recipe, trainer.progress.step))
         try:
             trainer.train()
-        except TrainingInterrupt:
+            return _finish(task, trainer, transfer, log)
+        except (TrainingInterrupt, KeyboardInterrupt):  # the latter during the test
             log.info(f"stopped; continue with: workings resume {folder}")
             raise
-        return _finish(task, trainer, transfer, log)
+
+
+def _share_recipe(recipe: Recipe, group: ProcessGroup) -> Recipe:
+    """Return the recipe of the main process."""
+    if group.world_size == 1:
+        return recipe
+    # As a table: only JSON and tensors are sent between processes.
+    return build_recipe(group.broadcast_json(to_table(recipe)))
 
 
 def _find_start(
