@@ -32,7 +32,7 @@ def classifiers() -> str:
                 " + ".join(f"[{part}](recipes/{part}.toml)" for part in name.split("+")),
                 f"{result['parameters']:,}",
                 "–" if "classifiers" in result else str(len(result["curves"])),
-                f"{result['minutes']:.1f} ({result['threads']})",
+                f"{result.get('cpu_minutes', result['minutes']):.1f} ({result['threads']})",
                 f"**{100 * result['test_accuracy']:.2f} %**",
                 "–" if without_overlap is None else f"{100 * without_overlap:.2f} %",
             )

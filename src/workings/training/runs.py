@@ -78,6 +78,7 @@ TASKS: dict[str, type[Task]] = registry.TASKS
 TASKS.update(
     caption=Captioning, classify=Classification, language=LanguageModeling, translate=Translation
 )
+SUMMED = ("parameters", "minutes", "cpu_minutes")  # of the runs of an ensemble
 MAX_THREADS = 4096  # a larger number in environment.json is invalid
 TaskType = TypeVar("TaskType", bound=Task)
 
@@ -572,7 +573,10 @@ def sum_results(folders: Sequence[Path]) -> dict[str, Any]:
     """Return the title of an ensemble of runs, and the sums of their sizes and minutes."""
     results = [read_json(folder / "result.json") for folder in folders]
     title = " + ".join(str(result["title"]) for result in results)
-    return {"title": title, **{k: sum(r[k] for r in results) for k in ("parameters", "minutes")}}
+    return {
+        "title": title,
+        **{k: sum(r[k] for r in results) for k in SUMMED if all(k in r for r in results)},
+    }
 
 
 def _extend_locked(run: Path, epochs: int, folder: Path) -> None:
