@@ -21,6 +21,7 @@ from workings.problems.documents.symbols import (
 )
 
 _REMARK = re.compile(r"\([^()\ue000]*=[^()\ue000]*\)")
+_RESULT = re.compile(r"^[-+]?\d+(?:[.,]\d+)?\s+(?=[^\W\d_]{2})")
 _LETTERS = re.compile(r"[^\W\d_]{3}")
 
 
@@ -183,6 +184,15 @@ def _read_value(statement: Statement, source: Source) -> None:
             statement.value, statement.problem, statement.value_grid = rows, problem, grid
         elif rows is not None:
             statement.reprints.append(rows)
+    if statement.value is None and not statement.problem and _is_torn(statement.elements[-1]):
+        statement.problem = "its numbers are not one matrix"
+        statement.value_grid = statement.elements[-1][0].grid
+
+
+def _is_torn(element: Element) -> bool:
+    """Return True for a matrix with numbers beside it, which its layout has torn apart."""
+    kinds = [token.kind for token in element]
+    return len(kinds) > 1 and kinds[0] == "grid" and set(kinds[1:]) == {"num"}
 
 
 def read_literal(element: Element, grids: Sequence[Grid]) -> tuple[Rows | None, str, int] | None:
@@ -277,11 +287,13 @@ def _find_label(source: Source, line: int) -> str:
         text = _drop_remarks(text)
         if text:
             after = re.split("\ue001|=", text)[-1].strip(" ,;.\v")
+            after = _RESULT.sub("", after)  # √2 = 1.414 and take the softmax
             return after[-200:] if after and not after[0].isdigit() else ""
     return ""
 
 
 def _drop_remarks(text: str) -> str:
-    """Return a caption without an equation in parentheses: "Weights (rows = queries):"."""
+    """Return a caption without an equation in parentheses: Weights (rows = queries)."""
     bare = _REMARK.sub(" ", re.sub(r"(?<=\w)\([^()]*\)", "", text))
-    return " ".join(bare.split()) if text.endswith(":") and _LETTERS.search(bare) else text
+    is_caption = text.endswith((":", ")"))
+    return " ".join(bare.split()) if is_caption and _LETTERS.search(bare) else text

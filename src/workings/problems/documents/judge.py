@@ -99,8 +99,9 @@ class ExampleJudge:
             self.why = self.why or "only its numbers name the matrix that may be wrong"
         if unread := self._find_unread_before(report):
             self.why = self.why or f"{unread.text} has no known name"
-        while self.why and self._is_doubtful(report):
-            report = self._withdraw(problem, report)
+        is_withdrawn = False
+        while self.why and report.first and (is_withdrawn or self._is_doubtful(report)):
+            report, is_withdrawn = self._withdraw(problem, report), True  # then what follows, too
         self._mark_judged()
         self.why = self.why or self._describe_unreadable_step()
         other = self._check_in_rows(assembly, report) or self._check_as_said(
@@ -189,6 +190,12 @@ class ExampleJudge:
         try:
             result = self._assemble_once()
         except UserError:
+            if self._has_stray_x():
+                start = min(e.statement.line for e in example.entries if e.role in ("Q", "K", "V"))
+                example.entries = [
+                    e for e in example.entries if e.role != "X" and e.statement.line >= start
+                ]
+                return self._assemble_once()
             if not self._may_be_given():
                 raise
         else:
@@ -353,6 +360,11 @@ class ExampleJudge:
                 self._example.bare.append(entry.statement)
                 freed[path] = entry.statement
         return (self._build(assembly) if freed else problem), freed
+
+    def _has_stray_x(self) -> bool:
+        """Return True if Q, K and V are printed and no weight is: an x of something else."""
+        roles = {e.role for e in self._example.entries}
+        return {"Q", "K", "V", "X"} <= roles and not roles & {"W_Q", "W_K", "W_V"}
 
     def _may_be_given(self) -> bool:
         """Return True if Q, K and V are printed in an example that has no X of its own."""

@@ -158,6 +158,7 @@ def join_runs(runs: Sequence[Run]) -> list[Run]:
                 and parts[0].joins
                 and joined
                 and _is_formula_part(parts[0])
+                and not _is_complete(joined[-1], parts[0])
                 and parts[0].line - joined[-1].last_line <= 2
             ):
                 parts.insert(0, joined.pop())
@@ -216,6 +217,12 @@ def _is_value_below(previous: Run, run: Run) -> bool:
     is_equation = kinds.count("rel") == 1 and "grid" not in kinds and kinds[0] in ("sym", "func")
     right = previous.tokens[kinds.index("rel") + 1 :] if is_equation else []
     return len(right) > 1 and any(token.kind in ("sym", "func") for token in right)
+
+
+def _is_complete(run: Run, following: Run) -> bool:
+    """Return True for an equation that ends with a matrix in a line before the following run."""
+    kinds = [token.kind for token in run.tokens[-2:]]
+    return kinds == ["rel", "grid"] and run.last_line < following.line
 
 
 def _is_formula_part(run: Run) -> bool:

@@ -212,6 +212,8 @@ def _classify(piece: str, following: str) -> list[Token]:
         rest = base[match.end() :]
         if re.fullmatch(r"[qkvoQKVO]?\d{0,2}", rest):
             return _split_capitals(base, "".join(scripts))
+    if base == "qk" and scripts:
+        return _split_capitals(base, "".join(scripts))
     if scripts and letters.isascii():
         return [Token("sym", piece, parse_symbol(piece))]
     return [Token("word", piece)]

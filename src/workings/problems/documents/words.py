@@ -16,31 +16,39 @@ ROLE_WORDS = frozenset(
 
 # In order of precedence: a caption "softmax of the scaled scores" is of the weights.
 _ATTENTION_CAPTIONS: tuple[tuple[str, str], ...] = (
+    *((f"W_{name}", rf"^\W*(?:(?:the|initial\w*|die|le[s]?|la[s]?|los)\s+)*(?:weights?|gewichte?|poids|pesos)(?:\s+(?:matrix|matrices))?\s+(?:for|of|für|der|des|pour|de|para)\W+(?:(?:the|die|les?|las?|los)\s+)*(?:{word})\W*$")
+      for name, word in (("Q", "quer(?:y|ies)|anfragen?|requêtes?|consultas?"), ("K", "keys?|schlüssel|clés?|claves?"), ("V", "values?|werte?|valeurs?|valores?"))),
     ("mask", r"^\W*(?:(?:the|a|causal|attention|look-?ahead|die|le|la)\s+)*(?:mask|maske|masque|máscara)\W*$|掩码矩阵"),
-    ("mixed", r"weighted (?:sum|average|values|mean)|context vectors?|\bmix(?:ed|ing|ture)?\b|\bblend|new vectors|gewichtete[sn]? (?:summe|werte|mittel)|gemittelt|\baveraged\b|average (?:of )?the values|moyenne pondérée|media ponderada|tổng có trọng số|kontextvektor|somme pondérée|suma ponderada|vector(?:es)? de contexto|加权和|上下文向量"),
+    ("mixed", r"weighted (?:sum|average|values|mean)|context vectors?|\bmix(?:ed|ing|ture)?\b|\bblend|new vectors|gewichtete[sn]? (?:summe|werte|mittel)|gemittelt|\baveraged\b|average (?:of )?the values|moyenne pondérée|media ponderada|tổng có trọng số|взвешенн\w+ сумм|somma pesata|média ponderada|soma ponderada|gewogen som|加重和|重み付き(?:和|平均)|가중합|multipl\w+ (?:\w+ ){0,4}(?:with|by|times) (?:the )?(?:v|values)\b|kontextvektor|somme pondérée|suma ponderada|vector(?:es)? de contexto|加权和|上下文向量"),
     ("exponentials", r"exponential|exponiert|exponentielle|exponencial|指数"),
     ("sums", r"\b(?:together|row sums?|sums?|total|in total|altogether|zusammen|summen?|insgesamt|ensemble|au total|somme|juntos|suma|en total)\b|合计|总和|之和"),
-    ("weights", r"(?:attention|aufmerksamkeits)[- ]?(?:weights?|gewichte?|probabilit|matrix|pattern|distribution)|\bweights\b|\bgewichte\b|soft-?max|probabilit|wahrscheinlichkeit|poids|pesos|权重|概率"),
+    ("weights", r"(?:attention|aufmerksamkeits)[- ]?(?:weights?|gewichte?|probabilit|matrix|pattern|distribution)|\bweights\b|\bgewichte\b|soft-?max|probabilit|wahrscheinlichkeit|poids|pesos|权重|概率|trọng số chú ý|вес[аоы]?в?\s+внимания|веса\b|pesi\b|gewichten\b|注意重み|アテンション重み|重み(?:行列)?$|어텐션 가중치|가중치$|xác suất"),
     ("masked", r"\bmasked\b|after mask|applying (?:the )?mask|maskiert|masqué|enmascarad|掩码后|屏蔽后"),
-    ("scaled", r"scaled|divid|skaliert|geteilt|teilen|divis|échelle|escalad|divid|缩放|除以"),
-    ("output", r"\boutputs?\b|\bergebnis|ausgabe|\bsortie|résultat|\bsalidas?\b|resultado|输出|结果"),
-    ("scores", r"scores?\b|dot[- ]products?|skalarprodukt|similarit|produits? scalaires?|productos? (?:escalar|punto)|puntuaci|得分|分数|点积|logits|energies|ähnlichkeit"),
+    ("scaled", r"scaled|divid|skaliert|geteilt|teilen|divis|échelle|escalad|divid|缩放|除以|масштаб|\bдел|scalat|schaal|geschaald|スケール|스케일|chia cho"),
+    ("output", r"\boutputs?\b|\bergebnis|ausgabe|\bsortie|résultat|\bsalidas?\b|resultado|输出|结果|đầu ra|kết quả|\bвыход|результат|uscita|risultato|\bsaída|uitvoer|出力|출력|\bresult\b"),
+    ("scores", r"scores?\b|dot[- ]products?|skalarprodukt|similarit|produits? scalaires?|productos? (?:escalar|punto)|puntuaci|得分|分数|点积|logits|energies|ähnlichkeit|điểm (?:số|chú ý)|\bđiểm\b|оцен[ко]|скалярн\w+ произведени|punteggi|prodott\w+ scalar|pontua[çc]|スコア|内積|점수|내적"),
     ("W_Q", r"(?:query|abfrage|anfrage)[- ]?(?:weight|matrix|projection|gewicht)|(?:weights?|matrix|projection|gewichte?|matrice|matriz)\b.{0,20}\b(?:quer|anfrage|requête|consulta)|查询(?:权重|矩阵)"),
     ("W_K", r"(?:key|schlüssel)[- ]?(?:weight|matrix|projection|gewicht)|(?:weights?|matrix|projection|gewichte?|matrice|matriz)\b.{0,20}\b(?:keys?|schlüssel|clé|clave)|键(?:权重|矩阵)"),
     ("W_V", r"(?:value|werte?)[- ]?(?:weight|matrix|projection|gewicht)|(?:weights?|matrix|projection|gewichte?|matrice|matriz)\b.{0,20}\b(?:values?|werte|valeur|valor)|值(?:权重|矩阵)"),
-    ("Q", r"\bquer(?:y|ies)\b|anfragen?\b|abfragen?\b|requêtes?|consultas?|查询"),
-    ("K", r"\bkeys?\b|schlüssel|\bclés?\b|\bclaves?\b|键"),
-    ("V", r"\bvalues?\b|\bwerte?\b|valeurs?|valores?|值"),
-    ("X", r"\binputs?\b|embeddings?|eingabe|entrées?|entradas?|输入|嵌入|\btokens?\b|word vectors|wortvektoren"),
+    ("Q", r"\bquer(?:y|ies)\b|anfragen?\b|abfragen?\b|requêtes?|consultas?|查询|truy vấn|запрос|interrogazion|クエリ|쿼리"),
+    ("K", r"\bkeys?\b|schlüssel|\bclés?\b|\bclaves?\b|键|\bkhóa\b|\bkhoá\b|ключ|chiav[ei]|\bchaves?\b|sleutels?|キー|(?<![가-힣])키(?![가-힣])"),
+    ("V", r"\bvalues?\b|\bwerte?\b|valeurs?|valores?|值|giá trị|значени|\bvalori\b|waarden?|バリュー|밸류"),
+    ("X", r"\binputs?\b|embeddings?|eingabe|entrées?|entradas?|输入|嵌入|đầu vào|\bвход|ingress[oi]|invoer|入力|입력|\btokens?\b|word vectors|wortvektoren"),
 )  # fmt: skip
 _CAPTIONS = [(role, re.compile(pattern, re.IGNORECASE)) for role, pattern in _ATTENTION_CAPTIONS]
+
+# Output (weights times V): how it is made, not what it is.
+_PRODUCT_REMARK = re.compile(r"(?<=\S)\s*\([^()]*(?:\btimes\b|\bmal\b|\bfois\b|\bpor\b|[·×*@乘])[^()]*\)")
 
 _UNSCALED = re.compile(
     r"\bno(?:t|)\s+(?:be\s+)?scal(?:ing|ed?)\b|\bunscaled\b|without\s+(?:the\s+|any\s+)?(?:scal|square\s+root|divi|√)"
     r"|leave[s]?\s+(?:out\s+)?the\s+(?:scaling|division|square\s+root)|(?:skip|omit|drop)s?\s+(?:the\s+)?(?:scal|divi|square)"
     r"|ohne\s+(?:skalierung|division|die\s+wurzel|teilung)|nicht\s+skaliert|keine\s+skalierung"
     r"|sans\s+(?:mise\s+à\s+l|la\s+division|division|racine|facteur)|sin\s+(?:escalar|escalado|dividir|la\s+raíz|división)"
-    r"|不(?:进行)?缩放|没有缩放|无缩放|do(?:es)? not (?:scale|divide)",
+    r"|(?:forget|ignor\w*|neglect\w*|disregard\w*|never mind|don't (?:need|use|bother with))\s+(?:about\s+)?(?:the\s+)?[^.!?\n]{0,24}"
+    r"(?:scal|√|sqrt|square root|\bd_k\b)|(?:lass|lässt|lassen)\s+(?:wir\s+)?(?:die\s+)?(?:skalierung|wurzel|division)\s+weg|(?:bỏ qua|không)\s+(?:phép\s+)?(?:chia|tỉ lệ)"
+    r"|без\s+(?:масштаб|делени)|sem\s+(?:escal|divi)|senza\s+(?:scal|divi|la radice)|zonder\s+(?:schal|del)|スケーリング(?:は|を)?(?:しない|行わない|省略)"
+    r"|不(?:进行)?缩放|没有缩放|无缩放|(?:do(?:es)?|did|will) not (?:scale|divide)|(?:do|does|did|wo)n't (?:scale|divide)",
     re.IGNORECASE,
 )
 _CAUSAL = re.compile(
@@ -91,7 +99,8 @@ _HIDES_LATER = re.compile(
     re.IGNORECASE,
 )
 _NEGATED = re.compile(
-    r"\b(?:no|not|without|unlike|later(?!\\s+(?:word|token|position|one|key|part))|next(?!\\s+(?:word|token))|instead of|would|will|could|if|in contrast|whereas|n't)\b"
+    r"\b(?:no|not|without|unlike|forget|ignor\w*|neglect\w*|omit\w*|skip\w*|drop(?:s|ped|ping)?|leav\w+ out|usually|normally|typically|often|sometimes|in practice"
+    r"|in the (?:original )?paper|the original|should|may|might|must we|do we|later(?!\\s+(?:word|token|position|one|key|part))|next(?!\\s+(?:word|token))|instead of|would|will|could|if|in contrast|whereas|n't)\b"
     r"|\b(?:ohne|nicht|kein\w*|später|sonst|würde|sans|pas|sin|si)\b|不(?:使用|需要|用)|没有|无",
     re.IGNORECASE,
 )
@@ -138,6 +147,7 @@ def find_caption_role(caption: str) -> str | None:
     >>> find_caption_role("Attention weights:"), find_caption_role("die skalierten Werte")
     ('weights', 'scaled')
     """
+    caption = _PRODUCT_REMARK.sub(" ", caption)
     roles = [role for role, pattern in _CAPTIONS if pattern.search(caption)]
     if roles[:2] == ["Q", "K"]:
         return None if "V" in roles else "scores"  # every query with every key

@@ -32,6 +32,9 @@ _FRACTION = re.compile(r"\\[a-z]?frac|\\sqrt")
 _TUPLE = re.compile(r"(?<=[=≈])\s{0,3}\(((?:[^()=]|\([^()=]{1,400}\)){3,2000})\)(?!\s*[-+*/·×^\d])")
 _TUPLE_ROW = re.compile(r"\(([^()]*)\)")
 _LIST_OF_TUPLES = re.compile(r"\[\s*(?:\([^()\[\]]+\)[\s,;]*)+\]")
+_REMARK = re.compile(  # [3 pts], [see Figure 4]
+    r"\[\s*(?:[^\W\d_]{3,}[\s.:]+)*(?:\d+[\s.:]*(?:[^\W\d_]{2,}[.:]?\s*)+|[^\W\d_]{3,}[\s.:]+\d+\s*)\]"
+)
 _SYMBOL_PIECE = re.compile(r"[A-Za-zα-ω]\s?[_^]")
 _MAX_LIST_CHARS = 200_000
 
@@ -251,7 +254,7 @@ def _read_list(text: str, start: int, end: int) -> FoundGrid | None:
     before = text[max(0, start - 40) : start].rstrip()
     if re.fullmatch(r"\[\s*\d+\s*\]", raw) and not before.endswith(("=", "≈", ":", "(", "approx")):
         return None
-    if re.search(r"(?:size|shape|dim|Size|Shape)\W{0,8}$", before):
+    if re.search(r"(?:size|shape|dim|Size|Shape)\W{0,8}$", before) or _REMARK.fullmatch(raw):
         return None
     body = raw[raw.index("[") :]
     while body.startswith("[[[") or re.match(r"\[\s*\[\s*\[", body):  # a batch of one

@@ -21,6 +21,7 @@ _LABELED_ROW = re.compile(rf"\s*([^\W\d]\w{{0,20}})\s+((?:{_NUMBER})(?:\s+(?:{_N
 _COMMAS = re.compile(r"[+-]?\d+(?:\.\d+)?(?:,[+-]?\d+(?:\.\d+)?)+")  # 1,0 as in a CSV file
 _NAME_END = re.compile(r"(?:=|≈|:)\s*$")
 _EQUALS = re.compile(r"(?<![<>!=:])[=≈](?!=)")
+_WORD_NEXT = re.compile(r"\s*[^\W\d_]")  # Var(q · k) = d_k: no matrix
 _NAME_BEFORE = re.compile(r"[^\s,;=≈](?:[^,;=≈\n]{0,60}?[^\s,;=≈])?\s*$")
 _MAX_ROWS = 64
 
@@ -71,7 +72,11 @@ def _find_edge(lines: list[str], index: int, left: int) -> int | None:
     for step in (-1, 1):
         k = index + step
         while 0 <= k < len(lines) and abs(k - index) < 12 and lines[k].strip():
-            edges += [_find_next_name(lines[k], m.start()) for m in _EQUALS.finditer(lines[k])]
+            edges += [
+                _find_next_name(lines[k], m.start())
+                for m in _EQUALS.finditer(lines[k])
+                if not _WORD_NEXT.match(lines[k], m.end())
+            ]
             k += step
     return min((edge for edge in edges if edge > left + 1), default=None)
 

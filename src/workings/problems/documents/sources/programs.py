@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from workings.problems.documents.sources.dialects import unwrap_tensors
 from workings.problems.documents.sources.grids import find_grids
 
 _MAX_CODE = 50_000
@@ -129,6 +130,7 @@ def _get_name(function: ast.expr) -> str:
 
 def name_prints(text: str, names: Sequence[str]) -> str:
     """Put names before the matrices of an output that have none, if they are as many."""
+    text = unwrap_tensors(text)
     starts = [grid.start for grid in find_grids(text) if _is_bare(text, grid.start)]
     if len(starts) != len(names):
         return text

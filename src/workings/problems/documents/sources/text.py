@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 
 from workings.problems.documents.sources.base import Grid, Place, Source
+from workings.problems.documents.sources.dialects import rewrite_dialects
 from workings.problems.documents.sources.grids import find_grids
 from workings.problems.documents.sources.layout import read_layout
 from workings.problems.documents.sources.plain import normalize_characters, to_plain, unify_roots
@@ -48,7 +49,14 @@ _DRAWN_ROW = re.compile(r"\s*\|\s*[-+]?[\d.,]+(?:\s+[-+]?[\d.,]+)+\s*\|\s*")
 _WIDTH = re.compile(r"\b[A-Za-z_]\w{0,24}\.(?:shape\[-?1\]|size\(-1\))")
 _TURN = re.compile(r"\b(\w+)\.(?:transpose\([^()]*\)|t\(\)|mT\b|permute\([^()]*\))")
 _TURN_CALL = re.compile(r"\btranspose\((\w+)\)")
-_PRODUCT = re.compile(r"\b(?:dot|matmul|mm|bmm)\(\s*([\w.]+)\s*,\s*([\w.]+)\s*\)")
+_PRODUCT = re.compile(
+    r"\b(?:dot|matmul|mm|bmm)\(\s*(?P<a>[\w.]+)\s*,\s*(?P<b>[\w.]+)\s*"
+    r"(?:,\s*transpose_b\s*=\s*(?P<turned>True))?\s*\)"
+)
+_EINSUM = re.compile(  # einsum("qd,kd->qk", q, k)
+    r"\beinsum\(\s*['\"](?P<left>[\w.]+)\s*,\s*(?P<right>[\w.]+)\s*->\s*[\w.]+['\"]\s*,"
+    r"\s*(?P<a>[\w.]+)\s*,\s*(?P<b>[\w.]+)\s*\)"
+)
 _FILL = re.compile(r"\b(\w+)\.masked_fill_?\(")
 _FILL_HIDDEN = re.compile(r"^\s*(\w+)\[[^\]]{1,80}\]\s*=\s*-?[\w.(\"']*(?:inf|1e\d|Inf).*$")
 _UNDERLINE = re.compile(r"\s*(?:={3,}|-{3,})\s*")
@@ -87,7 +95,7 @@ def stand_at(place: Place) -> PlaceOf:
 def add_text(source: Source, raw: str, place_of: PlaceOf, *, is_code: bool = False) -> None:
     """Add a text to a source; `is_code`: number signs begin comments, not headings."""
     text = normalize_characters(raw)
-    text = _take_comments(source, text)
+    text = rewrite_dialects(_take_comments(source, text))
     text = text if is_code else name_outputs(text)
     text = _R_PRINT.sub(_strip_indices, text) if "[,1]" in text else text
     text = _JULIA_PRINT.sub(_name_julia_print, text) if "×" in text or "-element" in text else text
@@ -330,12 +338,21 @@ def _strip_code(code: str) -> str:
     code = re.sub(r"\b(?:np|numpy|torch|F|nn|math|tf|jnp|functional)\.", "", code)
     code = _TURN.sub(r"\1.T", _TURN_CALL.sub(r"\1.T", code))
     code = _FILL_HIDDEN.sub(r"\1 = where(mask, \1)", _FILL.sub(r"where(mask, \1, ", code))
-    code = _PRODUCT.sub(r"(\1 @ \2)", code)
+    code = _EINSUM.sub(_write_product, _PRODUCT.sub(_write_product, code))
     code = unify_roots(_WIDTH.sub("d_k", code))
     code = re.sub(r"(?:,\s*|(?<=\())(?:axis|dim|keepdims?|k|dtype|device)\s*=\s*[^,()]+", "", code)
     code = re.sub(r"\.(?:sum|astype|mean|round|float|detach|numpy)\([^()]*\)", "", code)
     code = _split_assignment(code)
     return re.sub(r"\bprint\((?:f?(['\"])(.*?)\1\s*,?\s*)?(.*?)\)\s*$", r"\2 \3", code)
+
+
+def _write_product(match: re.Match[str]) -> str:
+    """Return a product of two matrices with its sign; the second may be transposed."""
+    groups = match.groupdict()
+    is_turned = groups.get("turned") or (
+        groups.get("left") and groups["left"][-1] == groups["right"][-1]
+    )
+    return f"({match['a']} @ {match['b']}{'.T' if is_turned else ''})"
 
 
 def _split_assignment(code: str) -> str:
