@@ -21,6 +21,7 @@ from workings.problems.documents.symbols import (
 )
 
 _REMARK = re.compile(r"\([^()\ue000]*=[^()\ue000]*\)")
+_NUMBERS = re.compile(r"(?=[^\d]*\d)[\s\d.,:;√()≈~/\v]+")
 _RESULT = re.compile(r"^[-+]?\d+(?:[.,]\d+)?\s+(?=[^\W\d_]{2})")
 _LETTERS = re.compile(r"[^\W\d_]{3}")
 
@@ -231,11 +232,13 @@ def read_literal(element: Element, grids: Sequence[Grid]) -> tuple[Rows | None, 
 
 def _drop_divisor(statement: Statement) -> None:
     """Drop √d_k = √2 before a matrix: "Divide by √2:" names it, and not the root."""
-    if statement.value_grid < 0 or statement.value is None or len(statement.value) < 2:
+    rows = statement.value
+    if statement.value_grid < 0 or rows is None or len(rows) * len(rows[0]) < 2:
         return
     kept = [element for element in statement.elements if not _is_root(element)]
     if len(kept) < len(statement.elements) and len(kept) == 1:
         statement.elements = kept
+        statement.reprints = []
 
 
 def _is_root(element: Element) -> bool:
@@ -286,7 +289,10 @@ def _find_label(source: Source, line: int) -> str:
             return text[:200]
         text = _drop_remarks(text)
         if text:
-            after = re.split("\ue001|=", text)[-1].strip(" ,;.\v")
+            pieces = re.split("\ue001|=", text)
+            while len(pieces) > 1 and _NUMBERS.fullmatch(pieces[-1]):
+                pieces.pop()  # divided by √d_k = √2 ≈ 1.41:
+            after = pieces[-1].strip(" ,;.\v")
             after = _RESULT.sub("", after)  # √2 = 1.414 and take the softmax
             return after[-200:] if after and not after[0].isdigit() else ""
     return ""

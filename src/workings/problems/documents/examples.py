@@ -151,7 +151,7 @@ def split_examples(
     )
     of_kind = list(zip(kinds, statements, strict=True))
     layers = {
-        kind: LayerNames(kind, headings, [s for k, s in of_kind if k == kind])
+        kind: LayerNames(kind, headings, [s for k, s in of_kind if k == kind], source.grids)
         for kind in set(kinds) - {"attention"}
         if kind in KINDS
     }
@@ -510,6 +510,8 @@ def _conflict(current: Example, chunk: Example, *, is_masked_anew: bool) -> bool
         elif given and steps & _AFTER.get(entry.role, set()) and entry.part is None:
             return True
         elif not given and entry.key in claimed:
+            if _is_unstacked(chunk.kind, entry) and _has_room(current, chunk, entry.key):
+                continue
             if before is None or before.rows is None or entry.rows is None:
                 repeated = repeated or (entry.key in claimed and entry.row is None)
             elif not _is_reprint(before.rows, entry.rows):
@@ -517,9 +519,28 @@ def _conflict(current: Example, chunk: Example, *, is_masked_anew: bool) -> bool
             else:
                 repeated = True
     has_unstacked = any(
-        _is_unstacked(chunk.kind, e) and e.key in claimed for e in chunk.claims if not e.is_factor
+        _is_unstacked(chunk.kind, e)
+        and e.key in claimed
+        and not e.is_factor
+        and not _has_room(current, chunk, e.key)
+        for e in chunk.claims
     )
     return repeated and (restated or has_unstacked or is_masked_anew)
+
+
+def _has_room(current: Example, chunk: Example, key: tuple[str, int | None]) -> bool:
+    """Return True if all rows of a step that are printed one by one belong to different tokens."""
+    rows = [
+        len(entry.rows or [])
+        for entry in (*current.entries, *chunk.entries)
+        if entry.key == key and not entry.is_factor
+    ]
+    tokens = [
+        len(entry.rows) if entry.row is None else entry.row + 1
+        for entry in (*current.inherited, *current.entries)
+        if entry.role in ("X", "Q") and entry.rows is not None and not entry.is_factor
+    ]
+    return sum(rows) <= max(tokens, default=0)
 
 
 def _is_in_other_form(entry: Entry, known: Mapping[EntryKey, Entry]) -> bool:

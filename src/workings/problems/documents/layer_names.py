@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from workings.problems.documents.attention_names import format_canonical
-from workings.problems.documents.chains import Statement
+from workings.problems.documents.chains import Statement, read_literal
 from workings.problems.documents.entries import (
     Entry,
     get_numbers,
@@ -19,6 +19,7 @@ from workings.problems.documents.entries import (
     is_vector,
 )
 from workings.problems.documents.matrices import Rows
+from workings.problems.documents.sources import Grid
 from workings.problems.documents.symbols import Symbol
 from workings.problems.documents.words import find_time
 from workings.problems.kinds import KINDS
@@ -45,8 +46,8 @@ NAMES: dict[str, dict[str, str]] = {
         "X": "x X",
         "W": "W",
         "b": "b",
-        "hidden": "h H z Z hidden u",
-        "activated": "a A activated r",
+        "hidden": "h H z Z hidden u pre pre_act pre_activation",
+        "activated": "a A activated r act activation activations",
         "output": "y Y o O output FFN F out",
     },
     "rnn": {
@@ -107,9 +108,13 @@ class LayerNames:
     """Names the statements of a section that is about one of these kinds."""
 
     def __init__(
-        self, kind: str, headings: Sequence[str], statements: Sequence[Statement] = ()
+        self,
+        kind: str,
+        headings: Sequence[str],
+        statements: Sequence[Statement] = (),
+        grids: Sequence[Grid] = (),
     ) -> None:
-        self._kind, self._headings = kind, headings
+        self._kind, self._headings, self._grids = kind, headings, grids
         symbols = [symbol for s in statements if (symbol := get_symbol(s)) is not None]
         table = NAMES.get(kind, {name: name for name in KINDS[kind].matrices})
         self._announced: Symbol | None = None  # of a formula without numbers right before
@@ -284,7 +289,9 @@ class LayerNames:
         if time == 0 and role in ("h", "c"):
             return [self._make(f"{role}0", statement, "letter")]
         entries = [self._make(role, statement, "letter", part=time)]
-        if self._kind == "rnn" and role == "h" and (rows := _find_argument(statement)):
+        if self._kind == "rnn" and role == "h" and (
+            rows := _find_argument(statement, self._grids)
+        ):
             inside = replace(entries[0], role="sum", rows=rows, evidence="formula", is_factor=True)
             entries.append(inside)
         return entries
@@ -357,9 +364,12 @@ def _find_scalar_weights(statements: Sequence[Statement]) -> dict[str, str]:
     return {}
 
 
-def _find_argument(statement: Statement) -> Rows | None:
-    """Return the number inside the activation of h = tanh(0.64) = 0.565."""
+def _find_argument(statement: Statement, grids: Sequence[Grid]) -> Rows | None:
+    """Return what is inside the activation of h = tanh(0.64) = 0.565, a number or a vector."""
     for element in statement.elements[1:]:
+        if [t.kind for t in element if t.kind not in ("open", "close")] == ["func", "grid"]:
+            literal = read_literal(tuple(t for t in element if t.kind == "grid"), grids)
+            return literal[0] if literal is not None else None
         kinds = [t.kind for t in element if t.text not in ("-", "+")]
         if kinds == ["func", "open", "num", "close"] and is_scalar(statement.value):
             return [["".join(token.text for token in element[2:-1])]]

@@ -63,7 +63,8 @@ _TOKEN = re.compile(
     r"|(?P<punct>[.,;:!?…])|(?P<other>\S)",
     re.IGNORECASE,
 )
-_PROSE_AFTER = re.compile(r"-[^\W\d_]|\s+[a-zà-ÿ]{2,}(?![_(])")
+_PROSE_AFTER = re.compile(r"-[^\W\d_]|\s+(?:[a-zà-ÿ]{2,}(?![_(])|[а-яё])")
+_CALL = re.compile(r"\(+\s*[QKSXAEPM](?![a-z])")  # of a function that nobody knows: norm(QK^T)
 _LETTER = re.compile(r"[A-Za-zα-ωΑ-Ω]")
 _LETTER_NUMBER = re.compile(r"([A-Za-zα-ω])[\u0300-\u036f]?(\d{1,3})")
 _WEIGHT = re.compile(
@@ -165,7 +166,7 @@ def tokenize(text: str, variables: Collection[str] = ()) -> list[Token]:
         if kind == "after":
             kind = "grid"
         if kind == "ident":
-            following = text[match.end() : match.end() + 6]
+            following = text[match.end() : match.end() + 12]
             if piece in variables and not following.startswith("("):
                 tokens.append(Token("sym", piece, parse_symbol(piece)))
             else:
@@ -214,7 +215,7 @@ def _classify(piece: str, following: str) -> list[Token]:
             return _split_capitals(base, "".join(scripts))
     if base == "qk" and scripts:
         return _split_capitals(base, "".join(scripts))
-    if scripts and letters.isascii():
+    if (scripts and letters.isascii()) or (_CALL.match(following) and bare not in ROLE_WORDS):
         return [Token("sym", piece, parse_symbol(piece))]
     return [Token("word", piece)]
 

@@ -28,6 +28,7 @@ _MAP = re.compile(r"\b([A-Za-z]\w*)\s*/@\s*(\([^()\n]*\)|\w+)")
 _DOT = re.compile(r"(?<=[A-Za-z\])])\s?\.\s?(?=[A-Za-z(])")
 _DEFINITION = re.compile(r"\w+\[[^\]\n]*_[^\]\n]*\]\s*:=.*")
 _DECIMAL_POINT = re.compile(r"(\d)\.(?![\d.])")  # Sqrt[2.]
+_QUOTED_FUNCTION = re.compile(r"\"(\w{2,12})\"(?=\s*\()")
 _TYPST = re.compile(r"\bmat\(\s*(?:delim:\s*\"[^\"\n]*\"\s*,\s*)?([^()]*?;[^()]*?)\)")
 
 
@@ -52,6 +53,7 @@ def rewrite_dialects(text: str) -> str:
     if "<tf." in text:
         text = unwrap_tensors(text)
     if "mat(" in text:
+        text = _QUOTED_FUNCTION.sub(r"\1", text)
         text = _TYPST.sub(lambda m: f"[{m[1]}]", text)
     if "{{" in text or "{ {" in text:
         text = _rewrite_mathematica(text)

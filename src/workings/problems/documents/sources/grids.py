@@ -29,12 +29,13 @@ _SYMBOLIC = re.compile(
     r"(?![a-z])|[A-Za-df-zα-ω]_|[A-Za-df-zα-ω][_{]*\d"
 )
 _FRACTION = re.compile(r"\\[a-z]?frac|\\sqrt")
-_TUPLE = re.compile(r"(?<=[=≈])\s{0,3}\(((?:[^()=]|\([^()=]{1,400}\)){3,2000})\)(?!\s*[-+*/·×^\d])")
+_TUPLE = re.compile(r"(?<=[=≈:])\s{0,3}\(((?:[^()=]|\([^()=]{1,400}\)){3,2000})\)(?!\s*[-+*/·×^\d])")
 _TUPLE_ROW = re.compile(r"\(([^()]*)\)")
 _LIST_OF_TUPLES = re.compile(r"\[\s*(?:\([^()\[\]]+\)[\s,;]*)+\]")
 _REMARK = re.compile(  # [3 pts], [see Figure 4]
     r"\[\s*(?:[^\W\d_]{3,}[\s.:]+)*(?:\d+[\s.:]*(?:[^\W\d_]{2,}[.:]?\s*)+|[^\W\d_]{3,}[\s.:]+\d+\s*)\]"
 )
+_ROW_START = re.compile(r"\[\s*[^\[\s]")
 _SYMBOL_PIECE = re.compile(r"[A-Za-zα-ω]\s?[_^]")
 _MAX_LIST_CHARS = 200_000
 
@@ -83,7 +84,9 @@ def _is_next_row(text: str, above: FoundGrid, row: FoundGrid) -> bool:
     """Return True for a row alone in its line, right below one of the same width and column."""
     between = text[above.end : row.start]
     is_row = len(row.rows) == 1 and text[row.start : row.end].count("[") == 1
-    if not is_row or above.problem or row.problem or not above.rows or text[above.start] != "[":
+    if not is_row or above.problem or row.problem or not above.rows:
+        return False
+    if not _ROW_START.match(text, above.start):
         return False
     columns = [grid.start - text.rfind("\n", 0, grid.start) for grid in (above, row)]
     return (

@@ -70,6 +70,13 @@ _SUB = re.compile(r"<sub>\s{0,9}([^<>]{1,30}?)\s{0,9}</sub>", re.IGNORECASE)
 _EMPHASIS = re.compile(r"(?<![\w*])\*([^\s*](?:[^*\n]{0,200}[^\s*])?)\*(?![\w*])")
 _DOTTED = re.compile(r"(?<=\bq)\.(?=k)|(?<=\bq_\d)\.(?=k)|(?<=\bq\d)\.(?=k)")  # q.k_1
 _BULLET_PRODUCT = re.compile(r"(?<=[qk]\d)\s?•\s?(?=[qk]_?\d)|(?<=[qk]_\d)\s?•\s?(?=[qk]_?\d)")
+_PRODUCT_IN_WORDS = re.compile(  # Q times K transposed
+    r"\b([QKVXA](?:_?\d)?)\s+(?:times|mal|fois|por|per)\s+(?:the\s+)?(?:transpose\s+of\s+(?=K))?"
+    r"([KVW](?:_?[QKVO\d])?)(\s+transpos\w+|\s+transponiert)?\b"
+)
+_BEGINS_SYMBOL = re.compile(r"[A-Za-z]|\\(?:tilde|hat|bar|odot|mathbf|bm|boldsymbol|vec)")
+_AFTER_INDEX = re.compile(r"[A-Za-z]_\d$")
+_INDEX_END = re.compile(r"(?<=[A-Za-z]_\d)(?=[A-Za-z])")  # f_1C_0 of LaTeX
 _ESCAPED = re.compile(r"\\([_*#&%`~<+.])")
 _ROOT_POWER = re.compile(
     r"(\w{1,24})\s?(?:\*\*|\^)\s?\{?\(?(?:0?\.5|1/2|½)\)?\}?(?!\d)"
@@ -103,7 +110,7 @@ def to_plain(text: str) -> str:
     >>> to_plain(r"**A** = $\mathrm{softmax}\left(\frac{QK^\top}{\sqrt{2}}\right)$").split()
     ['A', '=', 'softmax(', '(QK^T)/(√(2))', ')']
     """
-    text = unify_roots(text)
+    text = _PRODUCT_IN_WORDS.sub(_write_product, unify_roots(text))
     if "<" in text:
         text = _SUP.sub(r"^\1", _SUB.sub(r"_\1", text))
         text = _TAG.sub(" ", text)
@@ -112,11 +119,16 @@ def to_plain(text: str) -> str:
     text = text.replace("`", " ")
     if "\\" in text or "{" in text or "$" in text:
         has_commands = "\\" in text
+        text = _INDEX_END.sub(" ", text)
         text = _ESCAPED.sub(r"\1", text.replace(r"\\", BREAK)) if has_commands else text
         text = text.replace("~", " ") if has_commands else text
         text = _parse_group(_TOKEN.findall(text)[::-1], 0)
         text = re.sub(r"(?<=\w) +(?=[_^])", "", text.replace("$$", BREAK).replace("$", BREAK))
     return text
+
+
+def _write_product(match: re.Match[str]) -> str:
+    return f"{match[1]} {match[2]}{'^T' if match[3] else ''}"
 
 
 def _parse_group(tokens: list[str], depth: int) -> str:
@@ -131,8 +143,12 @@ def _parse_group(tokens: list[str], depth: int) -> str:
             inner = _parse_group(tokens, depth + 1) if depth < _MAX_DEPTH else ""
             is_script = out and out[-1].endswith(("_", "^"))
             out.append(_format_script(inner) if is_script else inner)
+            if is_script and tokens and _BEGINS_SYMBOL.match(tokens[-1]):
+                out.append(" ")  # f_{1}C_{0}, a product
         elif symbol.startswith("\\") and len(symbol) > 1:
-            out.append(_convert_command(symbol[1:].rstrip("*"), tokens, depth))
+            converted = _convert_command(symbol[1:].rstrip("*"), tokens, depth)
+            is_factor = converted[:1].isalpha() and out and _AFTER_INDEX.search(out[-1])
+            out.append(f" {converted}" if is_factor else converted)
         else:
             out.append(symbol)
     return "".join(out)

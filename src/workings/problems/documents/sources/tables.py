@@ -20,6 +20,8 @@ _SYMBOL = re.compile(
 _TIME = re.compile(r"t|time|step|tick|zeit|schritt|pas|paso|时间", re.IGNORECASE)
 _PREVIOUS = re.compile(r"_(?:\{?\(?t\s?-\s?1\)?\}?|\{?(?:prev|old|before)\}?)$")
 _SUM = re.compile(r"(?:row\s+)?sum|Σ|Σ_j|total|(?:zeilen)?summe|somme|suma|总和|和", re.IGNORECASE)
+_LETTER = re.compile(r"[a-z]|[a-z]_[a-z]")
+_VECTOR = re.compile("\\**\ue000\\d+\ue001\\**")
 _INDEXED = re.compile(r"([A-Za-zα-ω][\u0300-\u036f]?)_?\{?\(?(\d{1,3})\)?\}?")
 
 
@@ -124,6 +126,20 @@ def list_vectors_over_time(cells: Cells) -> Iterator[str]:
         for name, cell in zip(names[1:], row[1:], strict=True):
             if cell.strip():
                 yield f"{_name_at_time(name, int(row[0]))} = {cell.strip()}"
+
+
+def list_vectors_by_word(cells: Cells) -> Iterator[str]:
+    """Yield q_1 = [vector] for a table of words with a vector under q, k and v."""
+    names = [to_plain(cell).strip("\v ") for cell in cells[0]] if cells else []
+    rows = cells[1:]
+    if len(names) < 2 or not rows or any(len(row) != len(names) for row in rows):
+        return
+    is_named = all(_LETTER.fullmatch(name) for name in names[1:])
+    has_vectors = all(_VECTOR.fullmatch(cell.strip()) for row in rows for cell in row[1:])
+    if is_named and has_vectors and not any("\ue000" in row[0] for row in rows):
+        for number, row in enumerate(rows, start=1):
+            for name, cell in zip(names[1:], row[1:], strict=True):
+                yield f"{name}_{number} = {cell.strip()}"
 
 
 def _name_at_time(name: str, time: int) -> str:

@@ -7,10 +7,15 @@ from workings.problems.documents.sources.base import Grid, Place, Source
 from workings.problems.documents.sources.dialects import rewrite_dialects
 from workings.problems.documents.sources.grids import find_grids
 from workings.problems.documents.sources.layout import read_layout
+from workings.problems.documents.sources.macros import expand_macros
 from workings.problems.documents.sources.plain import normalize_characters, to_plain, unify_roots
 from workings.problems.documents.sources.programs import name_outputs
 from workings.problems.documents.sources.rows import stack_labeled_rows
-from workings.problems.documents.sources.tables import is_symbol, list_vectors_over_time
+from workings.problems.documents.sources.tables import (
+    is_symbol,
+    list_vectors_by_word,
+    list_vectors_over_time,
+)
 
 _HTML_COMMENT = re.compile(r"<!--(.*?)(?:-->|\Z)", re.DOTALL)
 _LATEX_COMMENT = re.compile(r"(?<!\\)%[^\n]*")
@@ -141,7 +146,7 @@ def _take_comments(source: Source, text: str) -> str:
 
     text = _HASH_SETTING.sub(replace_comment, _HTML_COMMENT.sub(replace_comment, text))
     if "\\" in text:
-        text = _LATEX_COMMENT.sub(replace_comment, text)
+        text = expand_macros(_LATEX_COMMENT.sub(replace_comment, text))
         text = _PREAMBLE.sub(lambda m: "\n" * m[0].count("\n"), text)
         text = _put_captions_first(text) if "\\caption" in text else text
     elif "workings:" in text:
@@ -212,8 +217,9 @@ def _add_tables(
                     split(line) for line in lines[index:stop] if not _TABLE_RULE.fullmatch(line)
                 ]
                 parts = Source(grids=source.grids)
-                if trace := list(list_vectors_over_time(cells)):
-                    for text in trace:
+                listed = [*list_vectors_over_time(cells)] or [*list_vectors_by_word(cells)]
+                if listed:
+                    for text in listed:
                         parts.add_line(text, place_of(numbers[index]))
                 elif _is_table_of_matrices(cells):
                     for row in cells[1:]:
