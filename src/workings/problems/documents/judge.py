@@ -93,7 +93,8 @@ class ExampleJudge:
         report = self._check(assembly, problem)
         cells = sum(report.counts.values()) - report.counts["blank"]
         num_off = report.counts["wrong"] + report.counts["follows"]
-        if num_off * 4 > cells and self._may_be_given():
+        is_foreign = any("does not fit" in why for why in assembly.unjudged.values())
+        if (num_off * 4 > cells or is_foreign) and self._may_be_given():
             assembly, problem, report = self._check_as_given(assembly, problem, report)
         if self._rests_on_values(report):
             self.why = self.why or "only its numbers name the matrix that may be wrong"

@@ -289,9 +289,7 @@ class LayerNames:
         if time == 0 and role in ("h", "c"):
             return [self._make(f"{role}0", statement, "letter")]
         entries = [self._make(role, statement, "letter", part=time)]
-        if self._kind == "rnn" and role == "h" and (
-            rows := _find_argument(statement, self._grids)
-        ):
+        if self._kind == "rnn" and role == "h" and (rows := _find_argument(statement, self._grids)):
             inside = replace(entries[0], role="sum", rows=rows, evidence="formula", is_factor=True)
             entries.append(inside)
         return entries

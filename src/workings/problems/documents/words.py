@@ -38,7 +38,9 @@ _ATTENTION_CAPTIONS: tuple[tuple[str, str], ...] = (
 _CAPTIONS = [(role, re.compile(pattern, re.IGNORECASE)) for role, pattern in _ATTENTION_CAPTIONS]
 
 # Output (weights times V): how it is made, not what it is.
-_PRODUCT_REMARK = re.compile(r"(?<=\S)\s*\([^()]*(?:\btimes\b|\bmal\b|\bfois\b|\bpor\b|[·×*@乘])[^()]*\)")
+_PRODUCT_REMARK = re.compile(
+    r"(?<=\S)\s*\([^()]*(?:\btimes\b|\bmal\b|\bfois\b|\bpor\b|[·×*@乘])[^()]*\)"
+)
 
 _UNSCALED = re.compile(
     r"\bno(?:t|)\s+(?:be\s+)?scal(?:ing|ed?)\b|\bunscaled\b|without\s+(?:the\s+|any\s+)?(?:scal|square\s+root|divi|√)"

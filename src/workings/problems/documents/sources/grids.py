@@ -29,7 +29,9 @@ _SYMBOLIC = re.compile(
     r"(?![a-z])|[A-Za-df-zα-ω]_|[A-Za-df-zα-ω][_{]*\d"
 )
 _FRACTION = re.compile(r"\\[a-z]?frac|\\sqrt")
-_TUPLE = re.compile(r"(?<=[=≈:])\s{0,3}\(((?:[^()=]|\([^()=]{1,400}\)){3,2000})\)(?!\s*[-+*/·×^\d])")
+_TUPLE = re.compile(
+    r"(?<=[=≈:])\s{0,3}\(((?:[^()=]|\([^()=]{1,400}\)){3,2000})\)(?!\s*[-+*/·×^\d])"
+)
 _TUPLE_ROW = re.compile(r"\(([^()]*)\)")
 _LIST_OF_TUPLES = re.compile(r"\[\s*(?:\([^()\[\]]+\)[\s,;]*)+\]")
 _REMARK = re.compile(  # [3 pts], [see Figure 4]

@@ -13,8 +13,10 @@ _COMMAND = re.compile(
     + r"|\\DeclareMathOperator\*?\s*\{?\\([A-Za-z]+)\}?\s*" + _BODY
 )  # fmt: skip
 _ARGUMENT = re.compile(r"#(\d)")
+_SPACE = re.compile(r"\s{0,20}")
 _PASSES = 3  # a macro may use others
 _MAX_GROWTH = 8
+_MAX_ARGUMENT = 20_000  # characters
 
 
 def expand_macros(text: str) -> str:
@@ -35,46 +37,58 @@ def expand_macros(text: str) -> str:
     rest = _COMMAND.sub(define, text)
     if not macros:
         return text
-    use = re.compile(r"\\(" + "|".join(sorted(map(re.escape, macros), key=len)[::-1]) + r")(?![A-Za-z])")
+    names = "|".join(sorted(macros, key=len, reverse=True))
+    use = re.compile(rf"\\({names})(?![A-Za-z])")
     for _ in range(_PASSES):
-        expanded = _expand_once(rest, use, macros)
-        if expanded == rest or len(expanded) > _MAX_GROWTH * len(text) + 10_000:
+        expanded = _expand_once(rest, use, macros, _MAX_GROWTH * len(text) + 10_000)
+        if expanded == rest:
             break
         rest = expanded
     return rest
 
 
-def _expand_once(text: str, use: re.Pattern[str], macros: dict[str, tuple[int, str]]) -> str:
-    pieces, position = [], 0
+def _expand_once(
+    text: str, use: re.Pattern[str], macros: dict[str, tuple[int, str]], max_chars: int
+) -> str:
+    pieces, position, size = list[str](), 0, len(text)
     for match in use.finditer(text):
         if match.start() < position:
             continue
         count, body = macros[match[1]]
-        arguments, end = _take_arguments(text, match.end(), count)
+        taken = _take_arguments(text, match.end(), count)
+        if taken is None:
+            return text
+        arguments, end = taken
         if len(arguments) < count:
             continue
-        filled = _ARGUMENT.sub(
-            lambda m, own=arguments: own[int(m[1]) - 1] if 0 < int(m[1]) <= len(own) else "", body  # type: ignore[misc]
+        filled = "".join(
+            piece if not k % 2 else "".join(arguments[max(0, int(piece) - 1) : int(piece)])
+            for k, piece in enumerate(_ARGUMENT.split(body))
         )
+        size += len(filled)
+        if size > max_chars:
+            return text
         pieces += [text[position : match.start()], filled]
         position = end
     return "".join([*pieces, text[position:]])
 
 
-def _take_arguments(text: str, position: int, count: int) -> tuple[list[str], int]:
-    """Return the arguments in braces from a position on, and where they end."""
+def _take_arguments(text: str, position: int, count: int) -> tuple[list[str], int] | None:
+    """Return the arguments in braces from a position on, and their end; None if it is missing."""
     arguments: list[str] = []
     while len(arguments) < count:
-        start = position + len(text[position : position + 20]) - len(text[position : position + 20].lstrip())
+        start = position
+        while text[start : start + 1].isspace() and start < position + 20:
+            start += 1
         if text[start : start + 1] != "{":
             break
         depth, end = 0, start
-        for end in range(start, min(len(text), start + 20_000)):
+        for end in range(start, min(len(text), start + _MAX_ARGUMENT)):
             depth += (text[end] == "{") - (text[end] == "}")
             if not depth:
                 break
         else:
-            break
+            return None
         arguments.append(text[start + 1 : end])
         position = end + 1
     return arguments, position
