@@ -29,7 +29,9 @@ _DOT = re.compile(r"(?<=[A-Za-z\])])\s?\.\s?(?=[A-Za-z(])")
 _DEFINITION = re.compile(r"\w+\[[^\]\n]*_[^\]\n]*\]\s*:=.*")
 _DECIMAL_POINT = re.compile(r"(\d)\.(?![\d.])")  # Sqrt[2.]
 _QUOTED_FUNCTION = re.compile(r"\"(\w{2,12})\"(?=\s*\()")
-_TYPST = re.compile(r"\bmat\(\s*(?:delim:\s*\"[^\"\n]*\"\s*,\s*)?([^();]{1,400}(?:;[^();]{1,400}){0,200})\)")
+_TYPST = re.compile(
+    r"\bmat\(\s*(?:delim:\s*\"[^\"\n]*\"\s*,\s*)?([^();]{1,400}(?:;[^();]{1,400}){0,200})\)"
+)
 
 
 def rewrite_dialects(text: str) -> str:
