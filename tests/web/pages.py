@@ -192,18 +192,14 @@ def has_no_sideways_scroll(page: Any) -> bool:
 
 
 def find_violations(page: Any, *, contrast_only: bool = False) -> list[str]:
-    """Return the serious and critical violations of accessibility rules that axe finds."""
+    """Return the violations of accessibility rules that axe finds."""
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
     # Without preload, axe does not fetch the style sheets, which none of the default rules needs.
     options: dict[str, Any] = {"resultTypes": ["violations"], "preload": False}
     options |= {"runOnly": ["color-contrast"]} if contrast_only else {}
     results = page.evaluate("options => axe.run(document, options)", options)["violations"]
-    return [
-        f"{result['id']}: {result['nodes'][0]['html'][:200]}"
-        for result in results
-        if result["impact"] in ("serious", "critical")
-    ]
+    return [f"{result['id']}: {result['nodes'][0]['html'][:200]}" for result in results]
 
 
 def find_violations_in_both_schemes(page: Any) -> list[str]:

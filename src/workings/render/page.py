@@ -44,7 +44,8 @@ _BASE_CSS = """
 .workings .finding h2 { margin: 0 0 .35rem; padding: 0; border: 0; font-size: 1.05rem; }
 .workings .finding dl { display: grid; grid-template-columns: max-content minmax(0, 1fr);
   gap: .15rem 1rem; margin: .5rem 0 0; }
-.workings .finding dt { color: var(--soft); }
+.workings .finding dt { color: var(--soft); font-weight: 400; }
+.workings .finding dt, .workings .finding dd { float: none; width: auto; margin: 0; padding: 0; }
 .workings .finding dd.formula { overflow-x: auto; overflow-y: hidden; }
 .workings .finding .causes { margin-top: .7rem; padding-left: 1.4rem; }
 .workings .finding .causes li + li { margin-top: .3rem; }

@@ -19,7 +19,8 @@ class Widget(anywidget.AnyWidget):
     """A component with its state; `working` is the computation of `requested_cell`."""
 
     _esm = bundle_module("widget.js")
-    _css = base_css() + component_css()
+    # A notebook has rules of its own, and those of results that are shown as HTML beside this one.
+    _css = base_css() + component_css().replace(".bench", ".workings.bench")
 
     component = traitlets.Unicode().tag(sync=True)
     title = traitlets.Unicode().tag(sync=True)

@@ -131,7 +131,7 @@ function barTable(bars, caption) {
       h(
         "tr",
         {},
-        header(""),
+        h("td", {}),
         header("bar", true),
         header(hasBaseline ? "ablated" : "probability"),
         hasBaseline && [header("intact"), header("points")],

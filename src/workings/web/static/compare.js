@@ -425,7 +425,7 @@ function scrollRegion(label, content) {
  * @param {HTMLElement} content
  */
 function tableSection(title, content) {
-  return h("section", { "aria-label": title }, h("h3", {}, title), scrollRegion(title, content));
+  return h("section", {}, h("h3", {}, title), scrollRegion(title, content));
 }
 
 /**

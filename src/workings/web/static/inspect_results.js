@@ -481,7 +481,7 @@ export const derivationView = {
 function derivationContent(derivation, onClose, onOpen) {
   const { title, name, description, product, formula, intermediates, working, notes, terms } = derivation;
   const step = (/** @type {string} */ heading, /** @type {Child} */ children) =>
-    h("section", {}, h("h3", {}, heading), children);
+    h("section", { tabindex: "0", "aria-label": heading }, h("h3", {}, heading), children);
   const table = (/** @type {Api.DataTable} */ data) => data.rows.length > 0 && dataTable(data);
   return h(
     "div",

@@ -109,10 +109,12 @@ class Grid {
         rows.map((name, i) => h("tr", {}, header(name, i, "row"), this.#cells[i])),
       ),
     );
+    const isSingle = String([...rows, ...columns]) === "1,1"; // one number that has no name
+    const form = columns.length > MAX_NUMBER_COLUMNS ? "strip" : isSingle ? "single" : "";
     const figure = h(
       "figure",
       {
-        class: `matrix ${role} ${columns.length > MAX_NUMBER_COLUMNS ? "strip" : ""}`,
+        class: `matrix ${role} ${form}`,
         data: { key, rows: axes[0], columns: axes[1], reprint: this.#model.get("reprint") ?? 0 },
         onkeydown: (event) => this.#onKey(event),
         onmouseover: (event) => this.#onPoint(event),

@@ -128,7 +128,7 @@ export class ModelSection extends Extra {
     return h(
       "div",
       { class: "model-box ends" },
-      h("h3", {}, tokens.length ? "tokens" : "picture"),
+      h("h2", {}, tokens.length ? "tokens" : "picture"),
       h(
         "ol",
         { class: "model-tokens" },
@@ -144,7 +144,7 @@ export class ModelSection extends Extra {
     return h(
       "div",
       { class: "model-box ends" },
-      h("h3", {}, bars.length ? "probabilities" : "output"),
+      h("h2", {}, bars.length ? "probabilities" : "output"),
       bars.length ? h("ol", { class: "model-tokens" }, outcomes) : h("p", { dir: "auto" }, output?.text),
     );
   }

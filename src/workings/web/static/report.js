@@ -439,7 +439,7 @@ function findingCard(finding, isFirst, claimed, practice, goTo) {
   );
   return h(
     "section",
-    { class: "finding", "aria-label": title },
+    { class: "finding", "aria-label": `${title}: ${finding.location}` },
     h("h2", {}, title),
     h("p", {}, button(finding.location + (finding.reprint ? t(", repeated") : ""), goTo, { class: "goto" })),
     h(

@@ -12,7 +12,10 @@ import { Model } from "./model.js";
 const hintText = () => t("Hover over a number, or move with Tab and the arrow keys, to see how it is computed.");
 const editHint = () => ` ${t("Press Enter to change a given number.")}`;
 const INPUTS = ["X", "context"];
-const MIN_FIT = 0.6; // smaller numbers cannot be read; the steps scroll instead
+const MIN_FIT = 0.68; // smaller numbers cannot be read; the steps scroll instead
+const GOOD_FIT = 0.85; // steps stand above each other to have numbers of this size
+const MAX_HEIGHT = 720; // pixels of steps above each other, where they scroll anyway
+const STAGE_GAP = 18; // pixels between them
 const BOTTOM_HEIGHT = 130; // pixels at the bottom of the window for the legend and the working of a cell
 const MAX_LINE_HEIGHT = 600; // pixels; longer lines would cross other matrices
 const MAX_BACKWARD_LENGTH = 300;
@@ -94,6 +97,8 @@ class Flow {
   #el;
   #onFocus;
   #shape = "";
+  /** @type {HTMLElement[][]} */
+  #stages = []; // the matrices of each depth
   /** @type {Panel[]} */
   #given = [];
   /** @type {Api.Matrix[]} */
@@ -140,9 +145,11 @@ class Flow {
   fit() {
     const setFit = (/** @type {number} */ fit) => this.#el.style.setProperty("--fit", fit.toFixed(3));
     setFit(1);
-    const width = this.#el.clientWidth - 8; // its padding
+    const width = this.#el.clientWidth - 10; // its padding, and what rounding adds
     if (width <= 0 || getComputedStyle(this.#forward).flexDirection === "column") return; // a narrow window
-    const room = innerHeight - BOTTOM_HEIGHT - (this.#el.getBoundingClientRect().top + scrollY);
+    const top = this.#el.getBoundingClientRect().top + scrollY;
+    const room = this.#el.closest(".standalone") ? 0 : innerHeight - BOTTOM_HEIGHT - top; // a notebook scrolls
+    this.#fold(width, room > 0 ? room : MAX_HEIGHT);
     for (let trial = 0, fit = 1; trial < 5; trial += 1) {
       const byWidth = width / this.#content.scrollWidth;
       const byHeight = room > 0 ? Math.max(room / this.#content.scrollHeight, MIN_FIT / fit) : 1;
@@ -151,6 +158,43 @@ class Flow {
       fit = next;
       setFit(fit);
     }
+  }
+
+  /**
+   * Put stages that follow each other into one column, the lowest first, until the numbers can be large enough.
+   * @param {number} width in pixels
+   * @param {number} height
+   */
+  #fold(width, height) {
+    const gap = parseFloat(getComputedStyle(this.#forward).columnGap);
+    const columns = this.#stages.map((panels) => ({
+      panels,
+      width: Math.max(...panels.map((panel) => panel.offsetWidth)),
+      height: panels.reduce((sum, panel) => sum + panel.offsetHeight + STAGE_GAP, -STAGE_GAP),
+    }));
+    const fit = () => {
+      const total = columns.reduce((sum, column) => sum + column.width + gap, -gap);
+      return Math.min(width / total, height / Math.max(...columns.map((column) => column.height)));
+    };
+    while (this.#backward.hidden && columns.length > 2 && fit() < GOOD_FIT) {
+      const heights = columns.slice(1).map((column, k) => column.height + (columns[k]?.height ?? 0) + STAGE_GAP);
+      const lowest = Math.min(...heights);
+      const k = heights.indexOf(lowest);
+      const [upper, lower] = columns.slice(k, k + 2);
+      if (!upper || !lower || height / lowest < fit()) break;
+      const panels = [...upper.panels, ...lower.panels];
+      columns.splice(k, 2, { panels, width: Math.max(upper.width, lower.width), height: lowest });
+    }
+    this.#showStages(columns.map(({ panels }) => panels));
+  }
+
+  /** @param {HTMLElement[][]} stages */
+  #showStages(stages) {
+    const shown = [...this.#forward.children].map((column) => column.childElementCount);
+    if (String(shown) === String(stages.map((panels) => panels.length))) return;
+    const focused = document.activeElement;
+    this.#forward.replaceChildren(...stages.map((panels) => h("ol", { class: "stage" }, panels)));
+    if (focused instanceof HTMLElement && this.#forward.contains(focused)) focused.focus(); // it has moved
   }
 
   /** @returns {Panel[]} */
@@ -183,11 +227,11 @@ class Flow {
       const stages = isBackward ? backward : forward;
       (stages[(depth.get(key) ?? first) - first] ??= []).push(shown.el);
     }
-    const lists = (/** @type {HTMLElement[][]} */ stages) =>
-      stages.filter(Boolean).map((panels) => h("ol", { class: "stage" }, panels));
+    this.#stages = forward.filter(Boolean);
+    this.#forward.replaceChildren();
+    this.#showStages(this.#stages);
     // Gradients are below, and run back from right to left.
-    this.#forward.replaceChildren(...lists(forward));
-    this.#backward.replaceChildren(...lists(backward));
+    this.#backward.replaceChildren(...backward.filter(Boolean).map((panels) => h("ol", { class: "stage" }, panels)));
     this.#backward.hidden = !backward.length;
   }
 
@@ -240,6 +284,7 @@ class Flow {
     if (!from || !to) return null;
     const [first, last] = [start.model.get("matrix"), end.model.get("matrix")];
     if (last.is_backward) return backwardPath(from, to, first.is_backward);
+    if (to.left < from.right && to.caption >= from.bottom) return downPath(from, to); // in one column
     if (to.left < from.right || to.top > from.bottom + MAX_LINE_HEIGHT) return null;
     const [x1, y1, x2, y2] = [from.right + 5, from.middle, to.headerLeft - 5, to.middle];
     const bend = x2 - x1 > 120 ? 30 : x2 - x1; // a long line bends only near its end
@@ -267,6 +312,16 @@ function backwardPath(from, to, isGradient) {
   return svg("path", { class: "line down", d });
 }
 
+/**
+ * Return the line to the matrix below another one.
+ * @param {Box} from
+ * @param {Box} to
+ */
+function downPath(from, to) {
+  const x = Math.min(from.center, to.center);
+  return svg("path", { class: "line", d: `M${x} ${from.bottom + 3}V${to.caption - 2}` });
+}
+
 /** @typedef {NonNullable<ReturnType<typeof boxOf>>} Box */
 
 /**
@@ -284,6 +339,7 @@ function boxOf(frame, el) {
     headerLeft: body.left - frame.left,
     right: body.right - frame.left,
     top,
+    caption: el.getBoundingClientRect().top - frame.top,
     bottom: top + body.height,
     middle: top + body.height / 2,
     center: (cell.left + body.right) / 2 - frame.left,
