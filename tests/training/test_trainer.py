@@ -5,6 +5,7 @@ import platform
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 
@@ -232,6 +233,16 @@ def test_sigusr1_before_the_first_step_and_after_the_last_is_ignored(recipe, tmp
         assert main(["train", recipe, "--out", str(run), "--quiet", *keys]) == 0
     assert (run / "report.html").exists()
     assert signal.getsignal(signal.SIGUSR1) == before
+
+
+def test_a_training_in_a_thread_leaves_signals_alone(recipe, tmp_path):
+    """Only the main thread receives them."""
+    run, statuses = tmp_path / "run", []
+    command = ["train", recipe, "--out", str(run), "--quiet", "--train.epochs", "1"]
+    thread = threading.Thread(target=lambda: statuses.append(main(command)))
+    thread.start()
+    thread.join()
+    assert statuses == [0]
 
 
 @needs_posix

@@ -10,10 +10,9 @@ import os
 import shutil
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -22,6 +21,7 @@ from workings import __version__
 from workings.errors import ErrorOnOtherRank, UserError, did_you_mean, install_hint, truncate
 from workings.io import existing_path, write_bytes
 from workings.languages import use_language
+from workings.signals import handle_signals
 
 if TYPE_CHECKING:
     from workings.decode import Sampling
@@ -124,21 +124,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report_error(error)
 
 
-@contextmanager
-def _ignore_sigusr1(verb: str) -> Iterator[None]:
+def _ignore_sigusr1(verb: str) -> AbstractContextManager[None]:
     """Ignore the signal to save before a training's first step and after its last one.
 
     By default it would end the process; schedulers send it at any time.
     """
-    is_main_thread = threading.current_thread() is threading.main_thread()
-    if verb not in ("train", "resume") or not hasattr(signal, "SIGUSR1") or not is_main_thread:
-        yield
-        return
-    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+    is_training = verb in ("train", "resume") and hasattr(signal, "SIGUSR1")
+    return handle_signals({signal.SIGUSR1: signal.SIG_IGN} if is_training else {})
 
 
 def _check_verb(argv: Sequence[str]) -> None:

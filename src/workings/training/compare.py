@@ -1,5 +1,6 @@
 """Comparing recipes with each other and with baselines, and two runs in detail."""
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from workings.errors import UserError, install_hint
 from workings.io import make_folder
 from workings.recipes import ClassificationRecipe, Recipe, TranslationRecipe, read_recipe
 from workings.recipes.base import flatten_table, state_plugins
+from workings.signals import handle_signals
 from workings.storage import read_json, write_json
 from workings.tasks.baselines import BASELINES, evaluate_baseline
 from workings.tasks.classification import Classification, load_splits
@@ -150,16 +152,12 @@ def run_command(command: Sequence[str]) -> int:
 
     Ctrl-C reaches both processes: this one waits until the training has written its checkpoint.
     """
-    interrupted = False
-    with subprocess.Popen(command) as process:  # noqa: S603 - the command is our own
-        while process.poll() is None:
-            try:
-                process.wait()
-            except KeyboardInterrupt:
-                interrupted = True
-    if interrupted or process.returncode == 130:
+    received = list[int]()
+    with handle_signals({signal.SIGINT: lambda number, _: received.append(number)}):
+        returncode = subprocess.run(command, check=False).returncode  # noqa: S603 - our own command
+    if received or returncode == 130:
         raise KeyboardInterrupt
-    return process.returncode
+    return returncode
 
 
 # -- two runs --------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from workings.distributed import ProcessGroup, full_tensor, shard_like
 from workings.errors import ErrorOnOtherRank, UserError
 from workings.modules import load_unique_state_dict, unique_state_dict
 from workings.recipes import TrainConfig
+from workings.signals import is_main_thread
 from workings.storage import CorruptFileError, read_checkpoint, read_tensors, write_tensors
 from workings.tasks.base import Task, oom_hint
 from workings.training.checkpoints import (
@@ -423,6 +424,9 @@ class Trainer:
     @contextmanager
     def _handle_signals(self) -> Iterator[None]:
         """Let signals stop the training, or save a checkpoint, after the current step."""
+        if not is_main_thread():
+            yield
+            return
 
         def stop(number: int, _frame: FrameType | None) -> None:
             self._received_signal = number

@@ -6,31 +6,68 @@ of the process.
 """
 
 import asyncio
+import ssl
 import sys
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEADER_TIMEOUT = 10.0  # seconds to receive the headers of a request
+HEADER_TIMEOUT = 10.0  # seconds to receive the headers of a request, after TLS's handshake
+SHUTDOWN_TIMEOUT = 1.0  # seconds to wait for the end of TLS, which some clients do not send
 MAX_CONNECTIONS, MAX_CONNECTIONS_PER_CLIENT = 256, 64
 BACKLOG = 8  # connections accepted at a time, before their number is looked at
 MAX_QUEUED = 2048  # connections that the system keeps until then; it drops others for a second
 
 
+def accept_connections(tls: ssl.SSLContext | None) -> Any:
+    """Return the protocol of a server, for uvicorn's settings."""
+    return partial(BoundedConnection, tls=tls)
+
+
 class BoundedConnection(H11Protocol):
-    """A connection of uvicorn's server, one of a bounded number."""
+    """A connection of uvicorn's server, one of a bounded number.
+
+    It does TLS's handshake itself: asyncio would tell of a connection only afterwards.
+    """
 
     _opened = 0.0
     _header_timer: asyncio.TimerHandle | None = None
+
+    def __init__(self, *arguments: Any, tls: ssl.SSLContext | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._tls = tls  # None after the handshake
+        self._received_early = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._opened = self.loop.time()
         self._watch_headers()
+        if self._tls is not None:
+            transport.pause_reading()
+            self._handshake = self.loop.create_task(self._start_tls(transport, self._tls))
         self._close_surplus()
 
+    async def _start_tls(self, transport: asyncio.Transport, tls: ssl.SSLContext) -> None:
+        try:
+            secured = await self.loop.start_tls(
+                transport, self, tls, server_side=True, ssl_shutdown_timeout=SHUTDOWN_TIMEOUT
+            )
+        except OSError:  # no TLS
+            secured = None
+        if secured is None:  # the client has left, or took too long
+            self.connection_lost(None)
+            return
+        self._tls = None
+        super().connection_made(secured)
+        if self._received_early:
+            self.data_received(self._received_early)
+
     def data_received(self, data: bytes) -> None:
+        if self._tls is not None:  # it came with the end of the handshake
+            self._received_early += data
+            return
         super().data_received(data)
         self._watch_headers()
 

@@ -17,7 +17,7 @@ import uvicorn
 
 from workings.errors import UserError
 from workings.web.app import build_secured_app
-from workings.web.connections import BACKLOG, MAX_QUEUED, BoundedConnection
+from workings.web.connections import BACKLOG, MAX_QUEUED, accept_connections
 from workings.web.jobs import MODEL_THREADS
 from workings.web.runs import RunRegistry
 from workings.web.security import LOOPBACK, AccessPolicy
@@ -45,11 +45,11 @@ def serve(
     options: ServerOptions, on_ready: Callable[[str], None], runs: Sequence[str | Path] = ()
 ) -> None:
     """Serve until interrupted; call `on_ready` with the link, which has the token."""
-    _check_tls(options)
+    tls = _load_certificate(options)
     registry = RunRegistry(runs)
     listening = _open_socket(options.host or "127.0.0.1", options.port)
     policy = _build_policy(options, listening.getsockname()[1])
-    server = WorkbenchServer(policy, registry, options)
+    server = WorkbenchServer(policy, registry, tls)
     on_ready(format_link(options.host, policy))
     server.run(sockets=[listening])
     if any(thread.name.startswith(MODEL_THREADS) for thread in threading.enumerate()):
@@ -61,11 +61,12 @@ def serve_in_background(
     runs: Sequence[str | Path] = (), *, has_token: bool = False
 ) -> Iterator[str]:
     """Serve on a free loopback port in a thread; yield the link, without the last slash."""
-    listening = _open_socket("127.0.0.1", 0)
     options = ServerOptions(has_token=has_token)
+    tls = _load_certificate(options)
+    listening = _open_socket("127.0.0.1", 0)
     policy = _build_policy(options, listening.getsockname()[1])
     # Fewer workers start sooner, and are enough for one user.
-    server = WorkbenchServer(policy, RunRegistry(runs), options, num_workers=1)
+    server = WorkbenchServer(policy, RunRegistry(runs), tls, num_workers=1)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     yield format_link(None, policy).rstrip("/")
@@ -80,7 +81,7 @@ class WorkbenchServer(uvicorn.Server):
         self,
         policy: AccessPolicy,
         registry: RunRegistry,
-        options: ServerOptions,
+        tls: ssl.SSLContext | None,
         num_workers: int = NUM_WORKERS,
     ) -> None:
         self._registry = registry
@@ -88,7 +89,7 @@ class WorkbenchServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 build_secured_app(policy, registry, self._pools),
-                http=BoundedConnection,
+                http=accept_connections(tls),
                 backlog=BACKLOG,
                 log_level="error",  # a warning per malformed request would fill the terminal
                 access_log=False,
@@ -97,8 +98,6 @@ class WorkbenchServer(uvicorn.Server):
                 lifespan="off",
                 timeout_keep_alive=15,
                 timeout_graceful_shutdown=2 * SHUTDOWN_GRACE,
-                ssl_certfile=options.certificate,
-                ssl_keyfile=options.key,
             )
         )
 
@@ -160,19 +159,19 @@ def _build_policy(options: ServerOptions, port: int) -> AccessPolicy:
     )
 
 
-def _check_tls(options: ServerOptions) -> None:
-    """Raise a `UserError` if the certificate or its key cannot be used."""
+def _load_certificate(options: ServerOptions) -> ssl.SSLContext | None:
+    """Read the certificate and its key; raise a `UserError` if they cannot be used."""
     if options.key is not None and options.certificate is None:
         raise UserError("--keyfile needs --certfile")
     if options.certificate is None:
-        return
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
-        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
-            options.certificate, options.key, password=_refuse_password
-        )
+        context.load_cert_chain(options.certificate, options.key, password=_refuse_password)
     except (OSError, ValueError) as error:  # an SSLError is an OSError
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
         raise UserError(f"--certfile {options.certificate}: cannot be used: {reason}") from None
+    return context
 
 
 def _refuse_password() -> str:
