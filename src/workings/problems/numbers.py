@@ -21,7 +21,7 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:e[+-]?\d+)?", re.IGNORECASE)
 _INFINITY = (
     re.compile(  # -inf, −∞, -\infty, -np.inf, -.inf, -1.#INF, &minus;&infin;, minus infinity
         r"(?P<sign>[+–—-]|minus|negative|neg|moins|âm|负|負)?\s*\\?(?:\w{2,5}\.|\.|1\.#|&)?"
-        r"(?:inf|infinity|infty|infin|oo|unendlich|infini|vô cực|无穷大?|無窮大?);?",
+        r"(?:inf|infinity|infty|infin|oo|unendlich|infini|vô cực|无穷大?|無窮大?)[;.]?",
         re.IGNORECASE,
     )
 )

@@ -79,6 +79,57 @@ def transpose(matrix: CellTexts) -> CellTexts:
     return [list(column) for column in zip(*matrix, strict=True)]
 
 
+def misspell(step: str) -> str:
+    """Exchange two letters, as a fast writer does."""
+    return step[:2] + step[3] + step[2] + step[4:] if len(step) > 4 else step
+
+
+def add_zeros(matrix: CellTexts) -> CellTexts:
+    """Return rounded numbers as a program prints them."""
+    return [[cell if cell == "-inf" else f"{float(cell):.6f}" for cell in row] for row in matrix]
+
+
+def make_notebook(*cells: tuple[str, str, str]) -> str:
+    """Return a notebook of cells: type, source and what is printed."""
+    table = [{"cell_type": t, "source": s, "outputs": [{"text": o}]} for t, s, o in cells]
+    return json.dumps({"cells": table})
+
+
+def list_notebooks(keys: Keys) -> Files:
+    """Return notebooks that are not the sheet's, and values in the ways of numpy."""
+
+    def sheet(pattern: str) -> str:
+        return make_notebook(
+            *(
+                ("code", pattern.format(f'claim_{k}["{s}"]', to_python(m)), "")
+                for k, key in keys
+                for s, m in key.items()
+            )
+        )
+
+    def own(code: str, printed: Body) -> str:
+        cells = []
+        for k, key in keys:
+            cells.append(("markdown", f"## Problem {k}", ""))
+            cells += [("code", code.format(s, to_python(m)), printed(s, m)) for s, m in key.items()]
+        return make_notebook(*cells)
+
+    return {
+        "variables.ipynb": own("{0} = np.array({1})\n{0}", lambda *_: ""),
+        "values.ipynb": own("{0} = compute(X)\n{0}", lambda _, m: f"array({to_list(m)})"),
+        "prints.ipynb": own("show()", notation("{}:\n[[{}]]", " ", "]\n [")),
+        "stacked.ipynb": sheet("{} = np.vstack({})"),
+        "reshaped.ipynb": sheet("{} = np.array({}).reshape(-1).reshape(2, -1)"),
+        "rounded.ipynb": sheet("rows = {1}\n{0} = [[round(x, 3) for x in r] for r in rows]"),
+        "appended.ipynb": sheet("rows = []\nrows.append({1}[0])\nrows.append({1}[1])\n{0} = rows"),
+        "exported.md": "\n".join(
+            f'```python\nclaim_{k}["{s}"] = {to_python(m)}\n```'
+            for k, key in keys
+            for s, m in key.items()
+        ),
+    }
+
+
 def list_texts(keys: Keys) -> Files:
     """Return texts: headings of every kind, matrices in every notation."""
 
@@ -156,6 +207,27 @@ def list_texts(keys: Keys) -> Files:
             r"\section{{Problem {}}}", lambda s, m: cells(s, m, "${}_{{{}{}}} = {}$", 1)
         ),
         "commas.tex": prose(r"\section{{Problem {}}}", tex),
+        "environments.tex": prose(r"\begin{{exercise}}[{}]", tex),
+        "plain.tex": prose(
+            r"{{\bf Problem {}}}", notation(r"$${} = \pmatrix{{{}\cr}}$$", " & ", r" \cr ")
+        ),
+        "linear.docx": make_word(
+            list(prose("Problem {}", notation("{} = [■({})]", "&", "@")).splitlines())
+        ),
+        "pandas.txt": prose(
+            "Problem {}",
+            lambda s, m: (
+                f"{s}\n   {join([list('0123'[: len(m[0])])])}\n0 {join(m[:1])}\n1 {join(m[1:])}"
+            ),
+        ),
+        "semicolons.md": prose("## Aufgabe {}", notation("{} = [[{}]]", "; ", "]; [")).replace(
+            ".", ","
+        ),
+        "misspelt.txt": prose("Problem {}", lambda s, m: f"{misspell(s)} = {to_list(m)}"),
+        "zeros.txt": prose("Problem {}", lambda s, m: f"{s} = {to_list(add_zeros(m))}"),
+        "prose.txt": prose(
+            "Problem {}", lambda s, m: f"So we get {s} = {to_list(m)}, as expected."
+        ),
     }
 
 
@@ -189,6 +261,19 @@ def list_tables(keys: Keys) -> Files:
         "list.toml": "\n".join(f"[[problem]]\nnumber = {k}\n{format_toml(key)}" for k, key in keys),
         "wrapped.json": json.dumps({"student": "Ann", "answers": {str(k): key for k, key in keys}}),
         "listed.json": json.dumps({"problems": [{"id": k, "claim": key} for k, key in keys]}),
+        "objects.json": json.dumps(
+            {
+                "name": "Ann",
+                "exercises": [
+                    {"nr": k, "steps": [{"name": s, "matrix": m} for s, m in key.items()]}
+                    for k, key in keys
+                ],
+            }
+        ),
+        "sorted.csv": join(
+            sorted(rows, key=lambda row: (row[0] != "problem", row[1], "12".find(row[2]))[::-1]),
+            ",",
+        ),
         "steps.json": json.dumps([{"problem": k, "step": s, "value": m} for k, s, m in steps]),
         "floats.json": json.dumps(floats),
         "nested.yaml": nested_rows.replace("-inf", "-.inf"),
@@ -225,7 +310,7 @@ def list_folders(keys: Keys) -> Files:
     return {**files, "archive.zip": make_zip(inner)}
 
 
-@pytest.mark.parametrize("list_forms", [list_texts, list_tables, list_folders])
+@pytest.mark.parametrize("list_forms", [list_texts, list_tables, list_folders, list_notebooks])
 def test_no_form_costs_points(list_forms: Callable[[Keys], Files], tmp_path: Path) -> None:
     sheet = make_sheet("masked", "2x3", 2, 9)
     write_sheet(sheet, tmp_path / "sheet")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from typing import Any
 
 from workings.errors import UserError
@@ -47,7 +47,7 @@ _NUMBERED = re.compile(
 _LONE_NUMBER = re.compile(r"(?:^|[\s_\-(])0*(\d{1,3})(?:$|[\s_\-.)])")
 _COPY = re.compile(r"\s*(?:\(\d+\)|- ?copy(?: ?\(\d+\))?|- ?kopie|copy of )\s*", re.IGNORECASE)
 _MAX_NAME_WORDS = 6
-_NEAR_NAME = 0.84  # gate_i and gate_f are 0.8 alike
+_MIN_MISSPELT, _LONG_NAME, _MAX_EDITS = 4, 6, 2  # letters
 
 
 def find_problem_name(text: str, problems: Sequence[str]) -> str | None:
@@ -98,12 +98,36 @@ def _flatten(name: str) -> str:
     return re.sub(r"[\W_]", "", name).casefold()
 
 
+def _count_edits(first: str, second: str) -> int:
+    """Return how many letters are changed, left out, added or exchanged with their neighbor.
+
+    >>> _count_edits("wieghts", "weights"), _count_edits("scors", "scores")
+    (1, 1)
+    """
+    if abs(len(first) - len(second)) > _MAX_EDITS:
+        return _MAX_EDITS + 1
+    rows = [list(range(len(second) + 1))]
+    for i, a in enumerate(first, start=1):
+        row = [i]
+        for j, b in enumerate(second, start=1):
+            cost = min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (a != b))
+            if i > 1 and j > 1 and a == second[j - 2] and first[i - 2] == b:
+                cost = min(cost, rows[-2][j - 2] + 1)
+            row.append(cost)
+        rows.append(row)
+    return rows[-1][-1]
+
+
 class StepNames:
     """The names under which the steps of a problem are found."""
 
     def __init__(self, problem: SheetProblem) -> None:
         kind = problem.problem.kind
         self._has_usual_names = kind.name == "attention"
+        givens = problem.table.get("given", {})
+        self._known_words = {_flatten(n) for n in (*kind.matrices, *givens, *kind.setting_names)}
+        if self._has_usual_names:
+            self._known_words |= ATTENTION_ROLES.keys()
         self._paths: dict[str, tuple[str, ...]] = {}
         self._shapes: dict[tuple[str, ...], tuple[int, int]] = {}
         self._labels: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -119,31 +143,42 @@ class StepNames:
     def find_path(self, name: str) -> tuple[str, ...] | None:
         """Return the path of a step in a claim: `("head", "2", "scores")` for `scores.2`."""
         path = self.find_exact_path(name)
-        return path if path or not self._has_usual_names else self._find_usual_name(name)
+        if path is None and self._has_usual_names:
+            path = self._find_usual_name(name)
+        return path or self._find_misspelt(name)
 
     def find_exact_path(self, name: str) -> tuple[str, ...] | None:
         """Return the path of a step under one of the names that the sheet prints."""
         return self._paths.get(_flatten(name))
 
-    def find_misspelled_path(self, name: str, value: Any) -> tuple[str, ...] | None:
-        """Return the path of the step that a matrix fits and whose name is almost the same."""
-        flat = _flatten(name)
-        for near in get_close_matches(flat, self._paths, n=1, cutoff=_NEAR_NAME):
-            if re.findall(r"\d+", near) == re.findall(r"\d+", flat):
-                path = self._paths[near]
-                return path if self.count_cells(path, value) is not None else None
-        return None
-
     def _find_usual_name(self, name: str) -> tuple[str, ...] | None:
         """Return the path of a step of attention under another name: A, QK^T, Attention weights."""
-        if len(name.split()) > _MAX_NAME_WORDS:
+        words = name.split()
+        if len(words) > _MAX_NAME_WORDS:
             return None
+        roles = {ATTENTION_ROLES.get(word.lower()) for word in words}
         role = ATTENTION_ROLES.get(normalize_name(name).lower())
+        role = role or (roles.pop() if len(roles) == 1 else None)  # queries Q
         role = role or infer_step(parse_formula(name[:80]))
         role = role or find_caption_role(name.replace("_", " ")) or ""
-        if role == "output" and role not in self._paths:
+        if role in ("output", "context") and role not in self._paths:
             role = "mixed"
         return self._paths.get(_flatten(role))
+
+    def _find_misspelt(self, name: str) -> tuple[str, ...] | None:
+        """Return the path of the step whose name is one or two letters different: wieghts."""
+        word = _flatten(name)
+        if len(word) < _MIN_MISSPELT or word in self._known_words:
+            return None
+        most = 1 if len(word) < _LONG_NAME else _MAX_EDITS
+        digits = re.sub(r"\D", "", word)
+        likeness = {
+            known: SequenceMatcher(None, word, known).ratio()
+            for known in self._paths
+            if re.sub(r"\D", "", known) == digits and _count_edits(word, known) <= most
+        }
+        best = [known for known in likeness if likeness[known] == max(likeness.values())]
+        return self._paths[best[0]] if len(best) == 1 else None
 
     def get_shape(self, path: tuple[str, ...]) -> tuple[int, int]:
         """Return the rows and columns of a step, in the problem's convention."""

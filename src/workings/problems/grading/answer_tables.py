@@ -48,14 +48,14 @@ def normalize_answer(table: Mapping[str, Any], problem: SheetProblem) -> dict[st
     if not isinstance(content, Mapping):
         return {} if content is None else {"claim": content}
     matrices: dict[tuple[str, ...], Any] = {}
-    for path, value in iterate_leaves(content):
-        if path[0] != "again":
-            # A step's own name comes before another usual name.
-            matrices.setdefault(names.find_path(".".join(path)) or path, _clean_cells(value))
-    for path in [path for path in matrices if names.find_shape(path) is None]:
-        near = names.find_misspelled_path(".".join(path), matrices[path])
-        if near is not None and near not in matrices:
-            matrices[near] = matrices.pop(path)
+    leaves = [(path, value) for path, value in iterate_leaves(content) if path[0] != "again"]
+    # A step's own name comes before another usual name.
+    for path, value in sorted(
+        leaves, key=lambda leaf: not names.find_exact_path(".".join(leaf[0]))
+    ):
+        step, cells = names.find_path(".".join(path)) or path, _clean_cells(value)
+        if step not in matrices or is_blank(matrices[step]):
+            matrices[step] = cells
     claim: dict[str, Any] = {}
     for path, value in _fit_shapes(matrices, names).items():
         set_nested(claim, path, value)
@@ -110,13 +110,21 @@ def _remove_labels(value: Any, shape: tuple[int, int] | None) -> Any:
     rows = value
     if size[0] == shape[0] + 1 and _is_counting(rows[0][-shape[1] :]):
         rows = rows[1:]
-    if size[1] == shape[1] + 1 and _is_counting([row[0] for row in rows]):
+    if size[1] == shape[1] + 1 and len(rows) > 1 and _is_counting([row[0] for row in rows]):
         rows = [row[1:] for row in rows]
     return rows if _measure(rows) == shape else value
 
 
 def _is_counting(cells: Sequence[Any]) -> bool:
-    return [str(cell).strip() for cell in cells] == [str(k + 1) for k in range(len(cells))]
+    """Return True for 1, 2, 3 and, as pandas prints them, for 0, 1, 2."""
+    texts = [str(cell).strip() for cell in cells]
+    return any(texts == [str(k + first) for k in range(len(cells))] for first in (0, 1))
+
+
+def is_blank(value: Any) -> bool:
+    """Return True if a matrix has no cell that is filled in."""
+    cells = value if isinstance(value, list) else [value]
+    return all(is_blank(cell) if isinstance(cell, list) else cell == "?" for cell in cells)
 
 
 def count_numbers(
@@ -161,8 +169,7 @@ def _clean_cells(value: Any) -> Any:
 
 def _is_step(key: str, value: Any, names: StepNames, problem: SheetProblem) -> bool:
     part_name = problem.problem.kind.part_name
-    is_named = names.find_path(key) or names.find_misspelled_path(key, value)
-    return is_named is not None or (
+    return names.find_path(key) is not None or (
         isinstance(value, Mapping) and key in (part_name, *problem.problem.kind.prefixes)
     )
 
@@ -238,8 +245,22 @@ def _sort_entries(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if isinstance(step, str) and value is not None:
             table[step] = value
         else:
-            table.update({k: v for k, v in entry.items() if k.casefold() not in _ENTRY_NAMES})
+            others = {k: v for k, v in entry.items() if k.casefold() not in _ENTRY_NAMES}
+            for key, content in others.items():
+                table.update(_read_step_list(content) or {key: content})
     return tables
+
+
+def _read_step_list(content: Any) -> dict[str, Any]:
+    """Return the matrices of a list of steps by name: [{"name": "Q", "matrix": …}, …]."""
+    matrices = {}
+    for entry in content if isinstance(content, list) else ():
+        fields = entry if isinstance(entry, Mapping) else {}
+        name = next((fields[key] for key in (*_STEP_NAMES, "name") if key in fields), None)
+        value = next((fields[key] for key in _VALUE_NAMES if key in fields), None)
+        if isinstance(name, str) and value is not None:
+            matrices[name] = value
+    return matrices
 
 
 def split_by_problem(

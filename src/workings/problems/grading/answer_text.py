@@ -23,8 +23,10 @@ _LOOKALIKES = {
     **dict.fromkeys("\u200b\u200e\u200f\ufeff", ""),
     **{chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},  # full width
 }
+# A matrix as Word's equation editor writes it in a line: ■(1&2@3&4).
+_LINEAR_MATRIX = re.compile(r"[\[(|]?[ \t]*■\(([^()]*)\)[ \t]*[\])|]?")
 _TRANSLATION = str.maketrans(_LOOKALIKES)
-_HEADER = re.compile(r"\[\s*([^\[\]=,]+?)\s*\]")
+_HEADER = re.compile(r"\[\s*([^\[\]=,]+?)\s*\]?")  # the last bracket may be forgotten
 _ENTRY = re.compile(r"([A-Za-z_][\w.\- ]*?|\"[^\"]+\")\s*(?:=|:(?=\s*[\[\"]))\s*(.*)", re.DOTALL)
 _TOKEN = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*|[\[\],\n]|[^\[\],\"'#\n]+")
 _TOML_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -71,7 +73,13 @@ def normalize_text(text: str) -> str:
     >>> normalize_text("“−1，5”")
     '"-1,5"'
     """
+    text = _LINEAR_MATRIX.sub(_list_rows, text)
     return text.translate(_TRANSLATION).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _list_rows(match: re.Match[str]) -> str:
+    rows = (", ".join(row.split("&")) for row in match[1].split("@"))
+    return "[" + ", ".join(f"[{row}]" for row in rows) + "]"
 
 
 def parse_answer_toml(text: str) -> tuple[dict[str, Any], list[str]]:

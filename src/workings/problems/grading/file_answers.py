@@ -33,7 +33,7 @@ from workings.problems.grading.array_files import NUMPY_MARK, print_array, print
 from workings.problems.grading.document_answers import extract_text, parse_document
 from workings.problems.grading.grid_answers import parse_csv, read_spreadsheet
 from workings.problems.grading.marking import SheetProblem
-from workings.problems.grading.notebook_answers import parse_notebook
+from workings.problems.grading.notebook_answers import format_notebook, parse_notebook
 from workings.problems.grading.open_documents import (
     SPREADSHEET_TYPE,
     read_open_document_type,
@@ -67,6 +67,7 @@ BINARY = {
     ".7z": "a 7z archive",
 }
 EXPECTED = "expected .toml, .ipynb, .csv, .xlsx, .docx, .pdf, .tex, .md or .txt"
+_FENCE = re.compile(r"^```python\s*?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _BETTER = 1.25  # another reading counts if it has so many times as many numbers
 _MAX_LITERAL_CHARS = 500_000
 _YAML_MATRIX = re.compile(
@@ -117,8 +118,12 @@ def _find_file_step(
 def _parse_text(
     text: str, suffix: str, problems: Sequence[SheetProblem], problem: str | None
 ) -> FileAnswers:
+    if text.lstrip()[:1] == "{" and '"cells"' in text:
+        suffix = ".ipynb"
     readings = _list_readings(text, suffix, problems, problem)
-    return _read_best(readings, partial(scan_answers, text, problems, problem), problems)
+    expected = [p for p in problems if problem in (None, p.name)]
+    plain = format_notebook(text) if suffix == ".ipynb" else text
+    return _read_best(readings, partial(scan_answers, plain, problems, problem), expected)
 
 
 def _parse_office(
@@ -134,11 +139,11 @@ def _parse_office(
         return read_spreadsheet(content, problems, problem)
     if name.casefold().endswith(".npz"):
         return _parse_text(print_arrays(content), ".txt", problems, problem)
-    answers = _parse_text(extract_text(content, name), ".txt", problems, problem)
+    parse = partial(_parse_text, suffix=".txt", problems=problems, problem=problem)
     if b"word/document.xml" not in content:
-        return answers
-    typed = _parse_text(read_word_text(content), ".txt", problems, problem)
-    return max(answers, typed, key=lambda a: count_numbers(a.tables, problems))
+        return parse(extract_text(content, name))
+    readings = [lambda: parse(extract_text(content, name)), lambda: parse(read_word_text(content))]
+    return _read_best(readings, readings[-1], problems)
 
 
 def _list_readings(
@@ -151,8 +156,9 @@ def _list_readings(
     document = partial(parse_document, _join_yaml_rows(text), problems, problem)
     grid = partial(parse_csv, text, problems, problem)
     start = text.lstrip()[:1]
-    if suffix == ".ipynb" or (start == "{" and '"cells"' in text):
-        return [partial(parse_notebook, text, problems)]
+    if suffix == ".ipynb":
+        printed = partial(parse_document, format_notebook(text), problems, problem)
+        return [partial(parse_notebook, text, problems), printed]
     if suffix == ".json" or start == "{":
         return [partial(_parse_json, plain, problems, problem), document]
     if suffix == ".py":
@@ -163,7 +169,9 @@ def _list_readings(
     if suffix == ".toml":
         return [toml, decimal, document, grid]
     if suffix in (".tex", ".latex", ".md"):
-        return [document, toml]
+        code = [{"cell_type": "code", "source": source} for source in _FENCE.findall(text)]
+        exported = partial(parse_notebook, json.dumps({"cells": code}), problems)
+        return [exported, document, toml] if code else [document, toml]
     is_toml = "=" in text and re.search(r"^\s*\[[^\[\]\d]", plain, re.MULTILINE)
     return [toml, document, grid, decimal] if is_toml else [document, toml, grid, decimal]
 
@@ -189,26 +197,36 @@ def _read_best(
             best, most = answers, count
         if best is answers and is_complete and not answers.errors:
             break
-    if best is None or most < max(1, _count_cells(best, problems)):
+    if best is None or most < max(1, _count_cells(problems)):
         with suppress(UserError):
             scanned = scan()
-            count, _ = count_numbers(scanned.tables, problems)
-            if best is None or count > _BETTER * most:
-                best, most = scanned, count
-            else:
-                add_missing_steps(best.tables, scanned.tables, problems)
+            best = scanned if best is None else _combine(best, scanned, problems)
+            most, _ = count_numbers(best.tables, problems)
     if first_error is not None and (best is None or not most):
         raise first_error
     assert best is not None, "a reading that fails has an error"
     return best
 
 
-def _count_cells(answers: FileAnswers, problems: Sequence[SheetProblem]) -> int:
-    """Return how many numbers the sheet asks for in the problems that were answered."""
+def _combine(
+    answers: FileAnswers, others: FileAnswers, problems: Sequence[SheetProblem]
+) -> FileAnswers:
+    """Return answers with what another reading adds: a problem that it reads better, or steps."""
+    for problem in problems:
+        own, other = (count_numbers(a.tables, [problem])[0] for a in (answers, others))
+        if other > _BETTER * own:
+            answers.tables[problem.name] = others.tables[problem.name]
+        else:
+            add_missing_steps(answers.tables, others.tables, [problem])
+    return answers
+
+
+def _count_cells(problems: Sequence[SheetProblem]) -> int:
+    """Return how many numbers a sheet asks for."""
     return sum(
         problem.problem.exact_matrices[key].mid.size
         for problem in problems
-        if problem.name in answers.tables and problem.answer_table == "claim"
+        if problem.answer_table == "claim"
         for key in problem.points
     )
 

@@ -140,6 +140,7 @@ class _GridReader:
         self._current = name or (problems[0].name if len(problems) == 1 else None)
         self._path: tuple[str, ...] | None = None
         self._rows: dict[tuple[str, tuple[str, ...]], Rows] = {}
+        self._row_labels: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         self._cells: dict[tuple[str, tuple[str, ...]], dict[tuple[int, int], str]] = {}
         self._findings: dict[str, dict[str, str]] = {}
         self._errors: list[str] = []
@@ -162,7 +163,7 @@ class _GridReader:
             self._set_problem(labels.get("problem", ""), line)
             if step := labels.get("step", ""):
                 self._set_step(step, line)
-            self._add_row(_trim(row[start:]))
+            self._add_row(_trim(row[start:]), labels.get("row", ""))
 
     def _read_values(self, columns: dict[str, int], rows: Iterable[tuple[int, list[str]]]) -> None:
         """Read a cell in each row, or a whole matrix: Q, 1, 2, 0.5 or Q, "[[1, 0.5], [0, 2]]"."""
@@ -258,10 +259,18 @@ class _GridReader:
             where = f"{self._current} has" if self._current else "no problem is named that has"
             self._errors.append(f"line {line}: {where} no step {label[:40]!r}")
 
-    def _add_row(self, cells: list[str]) -> None:
+    def _add_row(self, cells: list[str], label: str = "") -> None:
         if self._current is not None and self._path is not None:
-            blank_filled = [cell or "?" for cell in cells]
-            self._rows.setdefault((self._current, self._path), []).append(blank_filled)
+            key, blank_filled = (self._current, self._path), [cell or "?" for cell in cells]
+            self._rows.setdefault(key, []).append(blank_filled)
+            self._row_labels.setdefault(key, []).append(label)
+
+    def _sort_rows(self, key: tuple[str, tuple[str, ...]], rows: Rows) -> Rows:
+        """Return rows in the order of their numbers, if each has one of its own."""
+        labels = self._row_labels.get(key, [])
+        if sorted(labels) != sorted(map(str, range(1, len(rows) + 1))):
+            return rows
+        return [rows[labels.index(str(k + 1))] for k in range(len(rows))]
 
     def finish(self) -> FileAnswers:
         """Return the answers; cells that are missing are blank."""
@@ -271,7 +280,7 @@ class _GridReader:
         for (name, path), rows in self._rows.items():
             if self._problems[name].answer_table == "claim":
                 height, width = self._names[name].get_shape(path)
-                fitted = _remove_remarks(rows, width)
+                fitted = _remove_remarks(self._sort_rows((name, path), rows), width)
                 matrix = [[*row, *["?"] * (width - len(row))] for row in fitted]
                 matrix += [["?"] * width for _ in range(height - len(rows))]
                 set_nested(answers.tables.setdefault(name, {}), ("claim", *path), matrix)

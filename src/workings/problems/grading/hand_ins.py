@@ -22,6 +22,7 @@ from typing import Any
 from workings.errors import UserError, did_you_mean
 from workings.io import read_limited
 from workings.problems.grading.answer_names import find_path_problem, names_unknown_problem
+from workings.problems.grading.answer_tables import is_blank
 from workings.problems.grading.file_answers import BINARY, SUFFIXES, parse_file
 from workings.problems.grading.marking import SheetProblem
 
@@ -284,10 +285,5 @@ def _merge(table: dict[str, Any], other: Mapping[str, Any]) -> None:
     for key, value in other.items():
         if isinstance(value, Mapping) and isinstance(table.get(key), dict):
             _merge(table[key], value)
-        elif key not in table or not _is_blank(value):
+        elif key not in table or not is_blank(value):
             table[key] = value
-
-
-def _is_blank(value: Any) -> bool:
-    cells = value if isinstance(value, list) else [value]
-    return all(_is_blank(c) if isinstance(c, list) else c == "?" for c in cells)

@@ -9,7 +9,7 @@ from workings.problems.grading.answer_names import NUMERALS, PROBLEM_WORDS, find
 _HEADING = re.compile(
     r"\\(?:sub)*(?:section|paragraph)\*?\{(?P<tex>[^\n}]*)\}"
     r"|^[ \t]*(?:#+[ \t]*(?P<md>[^\n]*)"
-    r"|(?:[%/*\[(<=~+>#\-–—•][ \t]*|\\[a-z]+[{ \t]*)*"
+    r"|(?:[%/*\[({<=~+>#\-–—•][ \t]*|\\[a-z]+[{ \t]*)*"
     rf"(?P<plain>(?:{PROBLEM_WORDS})[ \t_.:#-]*(?:\d+|(?:{NUMERALS})(?=[ \t]*[^\w\n]*$))"
     r"|(?:nr|no)\.?[ \t]*\d+)(?!\w)"
     # The rest of the line belongs to the heading if it has no matrix.
@@ -18,6 +18,10 @@ _HEADING = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _ITEM = re.compile(r"\\item(?![A-Za-z])")
+_ENVIRONMENT = re.compile(
+    rf"\\begin\{{(?:{PROBLEM_WORDS})s?\*?\}}(?:[ \t]*[\[{{](?P<title>[^\]}}\n]*)[\]}}])?",
+    re.IGNORECASE,
+)
 
 
 def split_problems(
@@ -46,7 +50,11 @@ def _list_headings(text: str, names: Sequence[str]) -> list[tuple[str, int, int]
         heading = find_problem_name(title, names)
         if heading is not None:
             headings.append((heading, match.start(), match.end()))
-    items = list(_ITEM.finditer(text))
+    environments = list(_ENVIRONMENT.finditer(text))
+    named = [(find_problem_name(m["title"] or "", names), m.start(), m.end()) for m in environments]
+    if not headings and any(name for name, *_ in named):
+        return [(name, start, end) for name, start, end in named if name is not None]
+    items = environments or list(_ITEM.finditer(text))
     if not headings and len(items) == len(names) > 1:
         return [(n, i.start(), i.end()) for n, i in zip(names, items, strict=True)]
     return headings

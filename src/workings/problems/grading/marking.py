@@ -1,7 +1,8 @@
 """Mark one problem of one student: the points of every step, the first mistake and its causes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from workings.problems.grading.work import AnswerWork, Information
 from workings.problems.intervals import Floats
 from workings.problems.judging import CheckedStep
 from workings.problems.notation import format_decimal
+from workings.problems.numbers import Number
 from workings.problems.problem import Claim, Problem
 from workings.problems.problem_file import set_nested
 from workings.problems.sheets.rounded_solution import CellTexts, format_fixed, nest_claims
@@ -200,12 +202,10 @@ def _check_precise_claims(
     it would count as following from it. `fewer_decimals` less than the sheet asks for are accepted.
     """
     known_keys = {step.key for step in problem.asked_steps}
-    original_texts = {
-        c.key: _get_claim_texts(problem, c)
-        for c in problem.claims
-        if not c.reprint and c.key in known_keys
-    }
-    texts = {key: [list(row) for row in rows] for key, rows in original_texts.items()}
+    claims = [c for c in problem.claims if not c.reprint and c.key in known_keys]
+    original_texts = {c.key: _format_claim(problem, c, lambda number: number.text) for c in claims}
+    remove_zeros = partial(_remove_zeros, decimals=sheet_problem.decimals)
+    texts = {c.key: _format_claim(problem, c, remove_zeros) for c in claims}
     coarse: list[tuple[str, int, int]] = []
     places = (sheet_problem.decimals, sheet_problem.decimals - fewer_decimals)
     while True:  # terminates: each iteration changes cells that are not changed again
@@ -229,10 +229,23 @@ def _get_values(problem: Problem) -> dict[str, Floats]:
     }
 
 
-def _get_claim_texts(problem: Problem, claim: Claim) -> CellTexts:
-    texts = np.array([["?" if n is None else n.text for n in row] for row in claim.numbers])
+def _format_claim(
+    problem: Problem, claim: Claim, format_number: Callable[[Number], str]
+) -> CellTexts:
+    texts = np.array(
+        [["?" if n is None else format_number(n) for n in row] for row in claim.numbers]
+    )
     oriented: CellTexts = problem.orient(texts).tolist()
     return oriented
+
+
+def _remove_zeros(number: Number, decimals: int) -> str:
+    """Return a rounded number without the zeros that a program adds to it: 0.333 for 0.333000."""
+    if number.places is None or number.places <= decimals:
+        return number.text
+    text = format_fixed(number.value, decimals)
+    is_rounded = abs(float(text) - number.value) <= 1e-12 * abs(number.value)
+    return text if is_rounded else number.text
 
 
 def _restore_texts(problem: Problem, original_texts: Mapping[str, CellTexts]) -> None:

@@ -2,7 +2,8 @@
 
 Assignments to `claim_1["Q"]` and to `step, row, column, mistake` are read if their values are
 written out: lists of numbers and strings, `np.array(…)`, `float("-inf")`, `1/2`, arithmetic on such
-values, or a name that was assigned one before. What stands in Markdown cells is read as a document.
+values, or a name that was assigned one before. What stands in Markdown cells is read as a document,
+and so is a notebook of the student's own, with what its cells printed.
 """
 
 import ast
@@ -17,7 +18,6 @@ from workings.errors import UserError, truncate
 from workings.plain_text import to_one_line
 from workings.problems.grading.answer_tables import normalize_answer
 from workings.problems.grading.answer_text import FileAnswers, normalize_text, quote_cells
-from workings.problems.grading.document_answers import parse_document
 from workings.problems.grading.marking import SheetProblem
 from workings.problems.grading.written_values import ComputedValueError, Evaluator
 from workings.problems.problem_file import set_nested
@@ -29,17 +29,10 @@ _FINDING_NAMES = ("step", "row", "column", "mistake", "should")
 
 def parse_notebook(text: str, problems: Sequence[SheetProblem]) -> FileAnswers:
     """Read the answers of a notebook (nbformat 3 or 4)."""
-    try:
-        notebook = json.loads(text)
-        cells = notebook.get("cells") or notebook["worksheets"][0]["cells"]
-        sources = [_get_source(cell, "code") for cell in cells]
-        notes = "\n\n".join(_get_source(cell, "markdown") or "" for cell in cells)
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
-        raise UserError("not a Jupyter notebook: it does not parse as JSON with cells") from None
     reader = _CellReader(len(problems))
-    for number, source in enumerate(sources, start=1):
-        if source is not None:
-            reader.read(number, normalize_text(source))
+    for number, cell in enumerate(_read_cells(text), start=1):
+        if cell.get("cell_type") == "code":
+            reader.read(number, normalize_text(_get_source(cell)))
     answers = FileAnswers(errors=reader.errors)
     for number, problem in enumerate(problems, start=1):
         content = reader.findings if problem.answer_table == "found" else reader.claims
@@ -47,17 +40,47 @@ def parse_notebook(text: str, problems: Sequence[SheetProblem]) -> FileAnswers:
             table = normalize_answer({problem.answer_table: content[number]}, problem)
             if table:
                 answers.tables[problem.name] = table
-    with suppress(UserError):  # most notebooks have no matrices in their text
-        noted = parse_document(notes, problems, None)
-        answers.tables = {**noted.tables, **answers.tables}
     return answers
 
 
-def _get_source(cell: Any, cell_type: str) -> str | None:
-    if cell.get("cell_type") != cell_type:
-        return None
-    source = cell.get("source", cell.get("input", ""))
-    return source if isinstance(source, str) else "".join(source)
+def format_notebook(text: str) -> str:
+    """Return a notebook as a text: its Markdown and, if it is no sheet's, its code and outputs.
+
+    In the sheet's own notebook, cells print what is right.
+    """
+    cells = _read_cells(text)
+    is_own = any(_CLAIM.search(_get_source(cell)) for cell in cells)
+    parts: list[str] = []
+    for cell in cells:
+        is_code = cell.get("cell_type") == "code"
+        if not is_code or not is_own:
+            parts.append(_get_source(cell))
+        if is_code and not is_own:
+            parts += [_get_output(output) for output in cell.get("outputs", [])]
+    return "\n\n".join(parts)
+
+
+def _read_cells(text: str) -> list[dict[str, Any]]:
+    try:
+        notebook = json.loads(text)
+        cells = notebook.get("cells") or notebook["worksheets"][0]["cells"]
+        for cell in cells:
+            _get_source(cell)
+            for output in cell.get("outputs", []):
+                _get_output(output)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+        raise UserError("not a Jupyter notebook: it does not parse as JSON with cells") from None
+    return list(cells)
+
+
+def _get_source(cell: Any) -> str:
+    return "".join(cell.get("source", cell.get("input", "")))
+
+
+def _get_output(output: Any) -> str:
+    """Return the text that a cell printed, or that of its value."""
+    text = output.get("text", output.get("data", {}).get("text/plain", ""))
+    return "".join(text)
 
 
 class _CellReader:
@@ -92,6 +115,7 @@ class _CellReader:
     def _read_statement(self, place: str, statement: ast.stmt, evaluator: Evaluator) -> None:
         assignment = _get_assignment(statement)
         if assignment is None:
+            self._append(statement, evaluator)
             return
         target, value = assignment
         try:
@@ -116,6 +140,15 @@ class _CellReader:
         except (TypeError, AttributeError, IndexError, KeyError):
             if claim is not None:
                 self.errors.append(f"{place}{name}: used as a table and as a value")
+
+    def _append(self, statement: ast.stmt, evaluator: Evaluator) -> None:
+        """Add a row to a list that was assigned before: rows.append([1, 2])."""
+        match statement:
+            case ast.Expr(ast.Call(ast.Attribute(ast.Name(name), "append"), [value], [])) if (
+                isinstance(self._names.get(name), list)
+            ):
+                with suppress(ComputedValueError):
+                    self._names[name].append(evaluator.evaluate(value))
 
     def _assign(self, name: str, path: tuple[str | int, ...], value: Any) -> None:
         """Set a name, an entry of a claim or a cell of a matrix."""

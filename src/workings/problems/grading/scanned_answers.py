@@ -41,17 +41,18 @@ _PATTERN = (
     r"(?P<label>{labels})|(?P<number>(?<![\w.^_])(?<![_^]\{{)(?:[+-]?float\(\s*['\"][+-]?inf(?:inity)?['\"]\s*\)|{infinity}"
     r"|[+-]?(?:\d+(?:{point}\d*)?|\.\d+)(?:e[+-]?\d+)?(?:[ ]?/[ ]?\d+)?(?![^\W\d])))"
     r"|(?P<blank>(?<![\w?])\?(?![\w?]))"
-    r"|(?P<word>[^\W\d]\w*(?:[.^'_]+(?:\{{[\w()]*\}}|\(\w+\)|\w+))*'*)"
+    r"|(?P<word>[^\W\d](?:[^\W_]|_(?![{{(]))*(?:[.^'_]+(?:\{{[\w()]*\}}|\(\w+\)|\w+))*'*)"
     r"|(?P<open>[\[({{⎡⎛])|(?P<close>[\])}}⎦⎠])|(?P<equals>:=|<-|≈|=|:)|(?P<line>\n+)"
 )
 _POINTS = (r"\.", r"(?:\.|\{?,\}?(?=\d))")  # a comma separates numbers, or it is a decimal comma
 _DECIMAL_COMMA = re.compile(r"(?<=\d)\{?,\}?(?=\d)")
+_FRACTION_PART = re.compile(r"0\d+")  # the 050 of 1,050
 _NO_LABEL = "(?!)"
 _NUMBERED_NAME = re.compile(
     r"^[ \t]*(?P<name>[A-Za-z][A-Za-z_.]*?)_?(?P<number>\d{1,2})[ \t]*(?::=|<-|=|:)", re.MULTILINE
 )
 _CELL = re.compile(
-    r"(?<![\w.\\])(?P<name>[A-Za-z][A-Za-z.]*?)\s*_?"
+    r"(?<![\w.\\])(?P<name>[A-Za-z][A-Za-z.]*?(?:\.\d{1,2})?)\s*_?"
     r"(?:[\[({]\s*(?P<i>\d{1,3})\s*(?:[,;]|\]\s*\[)\s*(?P<j>\d{1,3})\s*[\])}]"
     r"|\{?(?<=[_{])(?P<i2>\d)[_,]?(?P<j2>\d)\}?)"
     r"\s*(?::=|<-|=|:)\s*\$?(?P<value>[^\s,;$&]*[\w∞?])"
@@ -105,7 +106,16 @@ def _scan_problem(text: str, names: StepNames) -> dict[StepPath, Rows]:
     for point in _POINTS:
         pattern = _PATTERN.format(point=point, infinity=_INFINITY, labels=words)
         readings.append(_read_statements(list(_tokenize(plain, pattern)), names))
-    return max(readings, key=lambda reading: sum(len(r) * len(r[0]) for r in reading.values()))
+    return max(readings, key=_count_likely_cells)
+
+
+def _count_likely_cells(reading: dict[StepPath, Rows]) -> int:
+    """Return how many numbers were found, without matrices that decimal commas took apart."""
+    return sum(
+        len(rows) * len(rows[0])
+        for rows in reading.values()
+        if not any(_FRACTION_PART.fullmatch(cell) for row in rows for cell in row)
+    )
 
 
 def _tokenize(text: str, pattern: str) -> Iterator[_Token]:
@@ -167,14 +177,16 @@ def _match_name(
         if token.kind in ("line", "equals"):
             break
         words.append(token.text)
+    begins_line = index == 0 or tokens[index - 1].kind == "line"
+    is_label = begins_line and words[1:2] != [")"]  # a) V is no product
+    path = names.find_path(" ".join(words)) if is_label else None
+    if path is not None:
+        return len(words), path
     for length in range(len(words), 0, -1):
         path = names.find_exact_path(" ".join(words[:length]))
         if path is not None:
             return length, path
-    begins_line = index == 0 or tokens[index - 1].kind == "line"
-    is_label = begins_line and words[1:2] != [")"]  # a) V is no product
-    path = names.find_path(" ".join(words)) if is_label else None
-    return (len(words), path) if path is not None else (1, None)
+    return 1, None
 
 
 def _take_matrix(tokens: Sequence[_Token], shape: Shape) -> Rows | None:
@@ -225,10 +237,12 @@ def _split_lines(tokens: Sequence[_Token]) -> list[list[str]]:
 def _fit(lines: list[list[str]], shape: Shape) -> Rows | None:
     """Return lines of numbers as a matrix, without a row and a column that number the others."""
     height, width = shape
-    counting = [str(k + 1) for k in range(max(shape))]
-    if lines and len(lines) == height + 1 and lines[0] == counting[:width]:
-        lines = lines[1:]
-    is_numbered = len(lines) == height and [line[0] for line in lines] == counting[:height]
+    countings = [[str(k + first) for k in range(max(shape))] for first in (0, 1)]
+    has_header = len(lines) == height + 1 and lines[0] in [c[:width] for c in countings]
+    lines = lines[1:] if has_header else lines
+    numbers = [line[0] for line in lines]
+    may_be_numbered = len(lines) == height and (height > 1 or has_header)
+    is_numbered = may_be_numbered and numbers in [c[:height] for c in countings]
     if is_numbered and all(len(line) == width + 1 for line in lines):
         lines = [line[1:] for line in lines]
     cells = [_DECIMAL_COMMA.sub(".", cell) for line in lines for cell in line]

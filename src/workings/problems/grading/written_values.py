@@ -43,6 +43,12 @@ _OPERATIONS: Mapping[type[ast.operator], Callable[[Floats, Floats], Floats]] = {
     ast.MatMult: np.matmul,
 }
 _PRODUCTS = ("dot", "matmul")
+_STACKING: Mapping[str, Callable[[list[Value]], Value]] = {
+    "vstack": lambda parts: [row for part in parts for row in _list_rows(part)],
+    "stack": list,
+    "concatenate": lambda parts: [row for part in parts for row in part],
+    "column_stack": lambda parts: [list(row) for row in zip(*parts, strict=True)],
+}
 _FILLED = {"zeros": "0", "ones": "1", "empty": "?"}
 
 
@@ -77,6 +83,8 @@ class Evaluator:
             return self._names[node.id]
         if isinstance(node, ast.Subscript):
             return self._look_up(node, depth)
+        if isinstance(node, ast.ListComp):
+            return self._comprehend(node, depth)
         if isinstance(node, ast.Name | ast.Attribute):
             name = node.id if isinstance(node, ast.Name) else node.attr
             if name.lower() in ("inf", "infty", "infinity"):
@@ -121,6 +129,23 @@ class Evaluator:
                 return table[key]
         raise _make_error(node)
 
+    def _comprehend(self, node: ast.ListComp, depth: int) -> list[Value]:
+        """Return a list like [round(x, 3) for x in row]."""
+        (generator, *others), names = node.generators, self._names
+        values = self.evaluate(generator.iter, depth)
+        is_simple = isinstance(generator.target, ast.Name) and not generator.ifs and not others
+        if not is_simple or not isinstance(values, list):
+            raise _make_error(node)
+        assert isinstance(generator.target, ast.Name), "checked above"
+        try:
+            elements = []
+            for value in values:
+                self._names = {**names, generator.target.id: value}
+                elements.append(self.evaluate(node.elt, depth))
+            return elements
+        finally:
+            self._names = names
+
     def _call(self, node: ast.Call, depth: int) -> Value:
         function = node.func
         name = function.attr if isinstance(function, ast.Attribute) else ""
@@ -143,6 +168,10 @@ class Evaluator:
             return _compute(node, lambda x, _: _FUNCTIONS[name](x), first, 0)
         if name in _PRODUCTS and len(others) == 1:
             return _compute(node, np.matmul, first, others[0])
+        if name == "reshape":
+            return _reshape(node, first, others)
+        if name in _STACKING and isinstance(first, list) and not others:
+            return _stack(node, _STACKING[name], first)
         if name in _FILLED and not others:
             return _fill(node, first, _FILLED[name])
         if name == "Fraction" and all(isinstance(a, int) for a in arguments) and others:
@@ -224,6 +253,33 @@ def _round(value: Value, decimals: Value) -> Value:
         return f"{number:.{decimals}f}" if math.isfinite(number) else cell
 
     return _map(value, change)
+
+
+def _list_rows(value: Value) -> list[Value]:
+    """Return the rows of a matrix; a list of numbers is one row."""
+    is_matrix = isinstance(value, list) and value and isinstance(value[0], list)
+    return value if is_matrix else [value]
+
+
+def _reshape(node: ast.expr, value: Value, shape: list[Value]) -> Value:
+    """Return the numbers of x.reshape(2, 3), row by row."""
+    sides = shape[0] if len(shape) == 1 and isinstance(shape[0], list) else shape
+    try:
+        cells = np.array(value, dtype=object).reshape([int(n) for n in sides])
+    except (ValueError, TypeError):  # such as another count of numbers
+        raise _make_error(node) from None
+    rows: Value = cells.tolist()
+    return rows
+
+
+def _stack(
+    node: ast.expr, function: Callable[[list[Value]], Value], parts: list[Value]
+) -> list[Value]:
+    try:
+        rows: list[Value] = function(parts)
+    except (ValueError, TypeError):
+        raise _make_error(node) from None
+    return rows
 
 
 def _fill(node: ast.expr, shape: Value, text: str) -> Value:
