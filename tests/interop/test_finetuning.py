@@ -105,30 +105,48 @@ def test_an_imported_model_has_no_data_of_its_own(opus, tmp_path):
         workings.training.runs.resume(tmp_path / "run")
 
 
-def test_an_imported_bert_learns_other_labels(tmp_path):
+@pytest.mark.parametrize(
+    ("architecture", "new"),
+    [
+        ("BertForSequenceClassification", ["head"]),
+        ("BertModel", ["head"]),
+        ("BertForMaskedLM", ["head", "pooler"]),
+        ("DistilBertForMaskedLM", ["head", "pooler"]),
+        ("DistilBertModel", ["head", "pooler"]),
+    ],
+)
+def test_a_bert_with_or_without_a_head_learns_other_labels(architecture, new, tmp_path, capsys):
     transformers = pytest.importorskip("transformers")
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "is", "good", "bad"]
-    config = transformers.BertConfig(
-        vocab_size=len(words),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=20,
+    names = (
+        ("dim", "n_layers", "n_heads", "hidden_dim")
+        if architecture.startswith("Distil")
+        else ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
     )
-    folder = tmp_path / "bert"
-    transformers.BertForSequenceClassification(config).save_pretrained(folder)
+    sizes = dict(zip(names, (16, 1, 2, 16), strict=True))
+    model_class = getattr(transformers, architecture)
+    config = model_class.config_class(vocab_size=len(words), max_position_embeddings=20, **sizes)
+    folder, run = tmp_path / "bert", tmp_path / "run"
+    model = model_class(config)
+    model.save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
     data = tmp_path / "films.jsonl"
     rows = [
-        {"text": f"{'the ' * (k % 9)}film is {word}{' film' * (k // 9)}", "label": word}
+        {"review": f"{'the ' * (k % 9)}film is {word}{' film' * (k // 9)}", "stars": word}
         for word in ("good", "bad")
         for k in range(27)
     ]
     data.write_text("\n".join(map(json.dumps, rows)))
-    arguments = ["train", "--from", str(folder), "--data.set", str(data), "--out"]
-    settings = ["--train.freeze", '["embedding"]', "--train.epochs", "2", "--quiet"]
-    assert main([*arguments, f"{tmp_path}/run", *settings]) == 0
-    record = read_json(tmp_path / "run" / "environment.json")["initialized_from"]
-    assert record["new"] == ["head.weight", "head.bias"]
-    assert load(tmp_path / "run").labels == ("bad", "good")
+    arguments = ["train", "--from", str(folder), "--data", str(data), "--out", str(run)]
+    settings = ["--train.freeze", '["embedding"]', "--minutes", "0.1", "--quiet"]
+    assert main([*arguments, *settings]) == 0
+    record = read_json(run / "environment.json")["initialized_from"]
+    assert record["new"] == [f"{layer}.{part}" for layer in new for part in ("weight", "bias")]
+    task = load(run)
+    assert task.labels == ("bad", "good")
+    assert task.recipe.train.learning_rate == 0.0025  # by the width
+    weights = {n: p for n, p in model.named_parameters() if "word_embeddings.weight" in n}
+    assert torch.equal(task.model.embedding.weight, *weights.values())  # frozen
+    is_classifier = architecture.endswith("Classification")
+    assert main(["predict", str(folder), "the film is good"]) == (0 if is_classifier else 2)
+    assert ("to train one: workings train --from" in capsys.readouterr().err) != is_classifier

@@ -108,8 +108,8 @@ def test_data_in_place_of_a_recipe_say_what_to_type(run, tmp_path, capsys):
     assert "is a run, not a recipe: workings train --repeat" in capsys.readouterr().err
     assert main(["train", "--task", "classify"]) == 2
     assert "--task and --data go together" in capsys.readouterr().err
-    assert main(["train", "--from", str(run), "--task", "classify", "--data", str(data)]) == 2
-    assert f"workings train --from {run} --data.set {data}" in capsys.readouterr().err
+    assert main(["train", "--from", str(run), "--data", str(data), "--out", f"{tmp_path}/x"]) == 2
+    assert "n-grams are counted, not fine-tuned" in capsys.readouterr().err
 
 
 def test_labels_that_never_repeat_are_told(tmp_path, capsys):
@@ -193,6 +193,8 @@ def test_suggestions_compare_with_the_baselines(run):
         return suggest_next(task, result, baselines, run)[1]
 
     baselines = {"majority class": 0.5, "naive Bayes": 0.76}
+    assert "a pretrained model" in suggest(0.8, **baselines)
+    task.data_info = {"train": 200_000}
     assert "--model.kind transformer" in suggest(0.8, **baselines)
     assert "naive Bayes is ahead by 1.0%, within the noise of 1,000 " in suggest(0.75, **baselines)
     assert "naive Bayes is better by 10.0%: try --model.kind ngrams" in suggest(0.66, **baselines)

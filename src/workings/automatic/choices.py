@@ -24,6 +24,8 @@ HELD_OUT_FRACTION = 0.1  # of a text, if there is time to measure it after every
 MEASURED_FRACTION = 0.01  # of the time: one measurement of the held-out text
 MIN_HELD_OUT = 20_000  # characters
 MAX_HELD_OUT_PAIRS = 1000  # for validation, and as many for the test
+FINETUNING_RATE = 0.04  # times 1 / width: 5e-5 for a BERT of width 768
+SMALL_WIDTH = 256  # of trained models; wider ones learn new data by heart sooner
 LANGUAGE_MODELS = ((64, 2, 2), (128, 2, 4), (128, 4, 4), (192, 4, 6), (256, 6, 8), (384, 6, 6))
 """Width, layers and heads, from small to large."""
 
@@ -265,3 +267,42 @@ def choose_captioner(images: int, minutes: float) -> Choice:
         },
     }
     return Choice("LSTM with attention", table, f"{images:,} images are few for a larger one")
+
+
+# -- fine-tuning -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TrainedSize:
+    """The size of a trained model, on which its further training depends."""
+
+    width: int
+    weights: int
+    """that each token passes: without the table of embeddings, where it is only looked up"""
+
+
+def finetuning_rate(width: int) -> float:
+    """Return a learning rate that keeps what a model has learned: the wider, the smaller.
+
+    >>> finetuning_rate(768), finetuning_rate(64)
+    (5.2e-05, 0.00062)
+    """
+    return float(f"{FINETUNING_RATE / width:.1e}")
+
+
+def choose_finetuning(
+    task: str, size: TrainedSize, examples: int, tokens: float, minutes: float, flops: float
+) -> Choice:
+    """Return a schedule that goes on with a trained model, for so many tokens per epoch."""
+    seconds_per_epoch = tokens * TRANSFORMER_FLOPS * size.weights / flops
+    most = 10 if size.width < SMALL_WIDTH else 4
+    epochs = max(min(int(0.75 * 60 * minutes / max(seconds_per_epoch, 1e-9)), most), 1)
+    batch_sizes = {"classify": 16 if examples < 5000 else 32, "translate": 1024}
+    train = {
+        "epochs": epochs,
+        "batch_size": batch_sizes.get(task, 16),
+        "learning_rate": finetuning_rate(size.width),
+        "schedule": "linear",
+        "warmup": 0.1,
+    }
+    return Choice("fine-tuned", {"train": train}, f"{size.weights / 1e6:.1f} million weights")

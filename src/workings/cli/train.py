@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "workings train RECIPE [--out RUN] [--section.key VALUE …]\n"
         "       workings train [RECIPE] --from RUN [--out RUN] [--section.key VALUE …]\n"
         "       workings train --task TASK --data FILE [--minutes M] [--section.key VALUE …]\n"
+        "       workings train --from RUN --data FILE [--task TASK] [--minutes M]\n"
         "       workings train --repeat RUN --out RUN"
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -185,7 +186,8 @@ def _train_own_data(arguments: argparse.Namespace) -> int:
     from workings.recipes import list_recipe_keys
 
     with report_on_local_rank_zero():
-        if arguments.task is None or arguments.data is None:
+        start_from = arguments.start_from
+        if arguments.data is None or (arguments.task is None and start_from is None):
             raise UserError(
                 "--task and --data go together: workings train --task classify --data FILE"
             )
@@ -193,27 +195,27 @@ def _train_own_data(arguments: argparse.Namespace) -> int:
             raise UserError(
                 "--task and --data are instead of a recipe; for a recipe's data: --data.set FILE"
             )
-        if arguments.start_from is not None:
-            raise UserError(
-                "--task and --data choose a new model; to go on with a trained one: "
-                f"workings train --from {arguments.start_from} --data.set {arguments.data}"
-            )
         stated = override({}, arguments.changes, list_recipe_keys())
 
     from workings.interop.formats import describe_formats
+    from workings.training.finetuning import load_pretrained
     from workings.training.own_data import DEFAULT_MINUTES, train_own_data
     from workings.training.runs import write_record
     from workings.training.trainer import TrainingInterrupt
 
     out = arguments.out or Path("runs") / Path(arguments.data).name.partition(".")[0]
     minutes = DEFAULT_MINUTES if arguments.minutes is None else arguments.minutes
+    with report_on_local_rank_zero():
+        pretrained = None if start_from is None else load_pretrained(start_from)
+        task = arguments.task or (pretrained.task.recipe.task if pretrained else "")
     try:
         train_own_data(
-            arguments.task,
+            task,
             arguments.data,
             out,
             minutes=minutes,
             stated=stated,
+            pretrained=pretrained,
             mode=arguments.mode,
             trackers=arguments.trackers,
             describe_exports=describe_formats,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from workings.errors import UserError, safe_repr
 from workings.interop.huggingface import (
@@ -163,21 +163,43 @@ def read_labels(config: Mapping[str, Any]) -> list[str]:
 
 def read_bert(folder: Path, config: Mapping[str, Any]) -> BertClassifier:
     """Read a classifier that Hugging Face's `save_pretrained` wrote."""
+    model, new_layers = read_bert_body(folder, config)
+    if new_layers:
+        raise UserError(
+            f"{folder}: no classifier: expected a {LAYOUTS[config['model_type']].architecture}; "
+            f"to train one: workings train --from {folder} --task classify --data FILE"
+        )
+    return model
+
+
+def read_bert_body(
+    folder: Path, config: Mapping[str, Any]
+) -> tuple[BertClassifier, tuple[str, ...]]:
+    """Read a model for fine-tuning: a BERT that is no classifier, too.
+
+    Return it with the names of the layers that the file does not have. Their weights are new.
+    """
     layout, labels = LAYOUTS[config["model_type"]], read_labels(config)
     table, vocab_size = convert_bert_config(config)
     path = find_weights_file(folder)
     tensors = _normalize_names(read_weights(path))
+    new_layers: tuple[str, ...] = ()
     if "classifier.weight" not in tensors:
-        raise UserError(f"{path}: no classifier: expected a {layout.architecture}")
+        tensors = _select_body(tensors, layout)
+        new_layers = ("head",) + ("pooler",) * (f"{layout.pooler_name}.weight" not in tensors)
     if f"{layout.block}.{table['layers'] - 1}.{layout.qkv[0]}.weight" not in tensors:
         raise UserError(f"{path}: fewer than the {table['layers']:,} layers of {CONFIG_FILE}")
     with meta_device():  # no memory is allocated before all shapes match
         model = build_classifier(table, vocab_size, len(labels))
     assert isinstance(model, BertClassifier)
-    mappings = _map_tensors(layout, table)
+    mappings = [m for m in _map_tensors(layout, table) if m.name.split(".")[0] not in new_layers]
     weights = join_tensors(model, mappings, tensors, layout.architecture, path)
-    model.load_state_dict(weights, assign=True)
-    return model.eval()
+    for name in new_layers:
+        layer = model.get_submodule(name).to_empty(device="cpu")
+        assert isinstance(layer, nn.Linear)
+        layer.reset_parameters()
+    model.load_state_dict(weights, assign=True, strict=not new_layers)
+    return model.eval(), new_layers
 
 
 def write_bert(
@@ -257,6 +279,13 @@ def _map_tensors(layout: BertLayout, table: Mapping[str, Any]) -> Iterator[Tenso
             yield from map_layer(f"{block}.{name}", f"{hf_block}.{hf_name}")
     yield from map_linear("pooler", layout.pooler_name)
     yield from map_linear("head", "classifier")
+
+
+def _select_body(tensors: Mapping[str, Tensor], layout: BertLayout) -> dict[str, Tensor]:
+    """Return the tensors of a model without its head, which may be one that predicts words."""
+    body = {name: t for name, t in tensors.items() if name.startswith(layout.prefix)}
+    # A model that never had a head has names without a prefix.
+    return body or {f"{layout.prefix}{name}": t for name, t in tensors.items()}
 
 
 def _normalize_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

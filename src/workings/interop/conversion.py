@@ -37,7 +37,12 @@ from workings.interop.marian import (
 )
 from workings.interop.model_card import RunRecord, write_generation_config, write_model_card
 from workings.interop.onnx_folder import OnnxFolder
-from workings.interop.pretrained import read_classification_task, read_language_task
+from workings.interop.pretrained import (
+    finetuning_settings,
+    read_classification_task,
+    read_classifier_body,
+    read_language_task,
+)
 from workings.interop.tokenizer_files import PaddingSide, unique_token_names, write_tokenizer
 from workings.interop.vocabularies import read_vocabularies, write_languages
 from workings.io import atomic_folder, write_text
@@ -51,6 +56,7 @@ from workings.recipes import (
     SearchConfig,
     TranslationDataConfig,
     TranslationRecipe,
+    TranslationTrainConfig,
     parse_translator_config,
 )
 from workings.storage import (
@@ -393,6 +399,17 @@ def read_model(folder: Path, languages: Languages = (None, None)) -> Task:
     return read_language_task(folder, config)
 
 
+def read_model_to_train(folder: Path) -> tuple[Task, tuple[str, ...]]:
+    """Read a model for fine-tuning, and the names of its layers that have new weights.
+
+    As `read_model`, but a BERT need not be a classifier.
+    """
+    config = read_config(folder)
+    if config.get("model_type") in BERT_LAYOUTS:
+        return read_classifier_body(folder, config)
+    return read_model(folder), ()
+
+
 def _read_translator(folder: Path, config: dict[str, Any], languages: Languages) -> Translation:
     vocabularies = read_vocabularies(folder, config, languages)
     marian = read_translator(folder, config, vocabularies.unk_id)
@@ -406,6 +423,7 @@ def _read_translator(folder: Path, config: dict[str, Any], languages: Languages)
         data=TranslationDataConfig(set=IMPORTED, source=source, target=target),
         tokenizer=vocabularies.to_tokenizer_config(tokenizers),
         model=parse_translator_config(marian.model_table),
+        train=TranslationTrainConfig(**finetuning_settings(marian.model_table)),
     )
     return Translation(recipe, tokenizers, marian.model)
 

@@ -80,7 +80,7 @@ def train(
 
     `start_from` fine-tunes: the training starts from the weights of a run, of a model in Hugging
     Face's format, or of a task. The recipe may be of another task, or left out: then it is that of
-    the run.
+    the run. With `task`, a schedule is chosen that keeps what the model has learned.
 
     `settings` are keys of a recipe's `[train]` section, such as `epochs`, `batch_size`,
     `learning_rate` and `freeze`. `metrics` are functions of the task, computed after each epoch as
@@ -97,11 +97,12 @@ def train(
     """
     with _run_folder(out) as folder:
         if task is not None:
-            if any(other is not None for other in (model, loss, collate, start_from)):
+            if any(other is not None for other in (model, loss, collate)):
                 raise UserError("task= chooses the model: it goes with data=, not with others")
+            start = None if start_from is None else load_pretrained(start_from)
             given = {"seed": seed, "data": {"validation": validation}}
             attach = partial(_attach, metrics=metrics or {}, callbacks=callbacks)
-            return _train_task(task, data, folder, given, settings, mode, attach)
+            return _train_task(task, data, folder, given, settings, start, mode, attach)
         if isinstance(model, nn.Module) and not isinstance(
             model, LanguageModel | TextClassifier | Translator
         ):
@@ -154,6 +155,7 @@ def _train_task(
     folder: Path,
     given: Mapping[str, Any],
     settings: dict[str, Any],
+    pretrained: PretrainedModel | None,
     mode: LogMode,
     prepare: Callable[[Task], None],
 ) -> Task:
@@ -170,7 +172,14 @@ def _train_task(
         data = data.splitlines()  # a text, not the path of one
     path = data if isinstance(data, str | Path) else _store_rows(task, data, folder)
     return train_own_data(
-        task, path, folder, minutes=minutes, stated=stated, mode=mode, prepare=prepare
+        task,
+        path,
+        folder,
+        minutes=minutes,
+        stated=stated,
+        pretrained=pretrained,
+        mode=mode,
+        prepare=prepare,
     )
 
 

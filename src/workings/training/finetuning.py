@@ -43,6 +43,8 @@ class PretrainedModel:
     task: Task
     name: str
     run_id: str = ""
+    new_layers: tuple[str, ...] = ()
+    """names of layers that were not trained"""
 
 
 @dataclass(frozen=True)
@@ -80,16 +82,16 @@ class WeightTransfer:
 def load_pretrained(source: str | Path | Task) -> PretrainedModel:
     """Load a run, or convert a model in Hugging Face's format; a task is taken as it is."""
     from workings.training.run_folder import is_hugging_face_model
-    from workings.training.runs import load  # which imports this module
+    from workings.training.runs import load_to_train  # which imports this module
 
     if isinstance(source, Task):
         return PretrainedModel(source, "a model in memory")
     folder = Path(source)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such run: expected the folder of a run, or of a model")
-    task = load(folder)
+    task, new_layers = load_to_train(folder)
     if is_hugging_face_model(folder):
-        return PretrainedModel(task, str(source))
+        return PretrainedModel(task, str(source), new_layers=new_layers)
     files = read_json(folder / "environment.json").get("files", {})
     return PretrainedModel(task, str(source), table_checksum(files))
 
@@ -101,22 +103,28 @@ def read_start_recipe(source: str | Path | Task, overrides: Sequence[str] = ()) 
     return build_recipe(table, overrides)
 
 
+def check_can_learn(task: str, pretrained: PretrainedModel) -> None:
+    """Raise UserError if a pretrained model cannot be fine-tuned for a task."""
+    parent, name = pretrained.task.recipe, pretrained.name
+    if task != parent.task and (parent.task, task) != ("language", "classify"):
+        raise UserError(
+            f"{name}: a {pretrained.task.noun} cannot be fine-tuned for the task {task!r}: "
+            f"expected {parent.task!r}{' or classify' * (parent.task == 'language')}"
+        )
+    if parent.model.kind in ("ngrams", "tf-idf"):
+        raise UserError(f"{name}: n-grams are counted, not fine-tuned: train a new model instead")
+
+
 def adapt_recipe(recipe: Recipe, pretrained: PretrainedModel) -> Recipe:
     """Return a recipe with the model of a pretrained one, and with its tokenizer if it is reused.
 
     Raise UserError if the model cannot do the recipe's task, or if the recipe states another one.
     """
-    parent, task, name = pretrained.task.recipe, pretrained.task, pretrained.name
+    parent, name = pretrained.task.recipe, pretrained.name
     if recipe.data.set == IMPORTED:
         raise UserError(f"{name} is an imported model without training data: --data.set FILE")
+    check_can_learn(recipe.task, pretrained)
     is_same_task = recipe.task == parent.task
-    if not is_same_task and (parent.task, recipe.task) != ("language", "classify"):
-        raise UserError(
-            f"{name}: a {task.noun} cannot be fine-tuned for the task {recipe.task!r}: expected "
-            f"{parent.task!r}{' or classify' * (parent.task == 'language')}"
-        )
-    if parent.model.kind in ("ngrams", "tf-idf"):
-        raise UserError(f"{name}: n-grams are counted, not fine-tuned: train a new model instead")
     table = to_table(recipe)
     table["plugins"] = list(dict.fromkeys((*recipe.plugins, *parent.plugins)))
     if _reuses_tokenizer(recipe):
@@ -207,7 +215,9 @@ def build_from_pretrained(
         tensors_checksum({name: t.detach().cpu() for name, t in weights.items()}),
         unknown_rate=round(unknown_rate, 4),
     )
-    return task, _copy_weights(task, parent, weights, transfer)
+    layers = tuple(f"{layer}." for layer in pretrained.new_layers)
+    trained = {name: t for name, t in weights.items() if not name.startswith(layers)}
+    return task, _copy_weights(task, parent, trained, transfer)
 
 
 @torch.no_grad()

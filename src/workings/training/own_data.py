@@ -14,8 +14,10 @@ from workings.automatic.choices import (
     MIN_ROWS_TO_COMPARE,
     Choice,
     Table,
+    TrainedSize,
     choose_captioner,
     choose_classifiers,
+    choose_finetuning,
     choose_language_model,
     choose_translator,
 )
@@ -26,7 +28,7 @@ from workings.automatic.planning import (
     plan_labeled_data,
     plan_pairs,
 )
-from workings.config import check_choice
+from workings.config import check_choice, to_table
 from workings.data.captions import load_captions
 from workings.data.download import ProgressCallback
 from workings.data.readers import Example
@@ -44,6 +46,7 @@ from workings.recipes import (
 from workings.storage import read_json, write_json
 from workings.tasks.base import Task
 from workings.tasks.classification import Classification
+from workings.training.finetuning import PretrainedModel, adapt_recipe, check_can_learn
 from workings.training.logging import Log, LogMode, read_epochs, show_data_progress
 from workings.training.runs import train_recipe
 from workings.training.trainer import Trainer
@@ -55,7 +58,10 @@ VALIDATION_FRACTION = 0.2
 RESERVED_FRACTION = 0.1  # of the time is for the test and the report
 MIN_TRAINING_FRACTION = 0.2  # of the time, for training, even if reading took the rest
 ENCODING_READINGS = 8  # encoding a text takes as long as reading it so many times
+MAX_TEXT_TOKENS = 512  # that are read of a text, if a trained language model has no limit
+IMAGE_TOKENS = 200  # steps of a captioner's encoder and decoder for an image, roughly
 FLOPS_SECONDS = 0.3  # of measuring the machine
+MIN_ROWS_FOR_NETWORKS = 100_000  # with fewer, they are hardly better than n-grams from scratch
 BUSY_SECONDS = 20.0  # of a training that is long enough to suffer
 BUSY_SHARE = 0.7  # of one processor: a training that gets less has waited for other programs
 
@@ -69,13 +75,14 @@ class Plan:
         data: str,
         minutes: float,
         stated: Mapping[str, Any] | None = None,
+        pretrained: PretrainedModel | None = None,
         progress: ProgressCallback | None = None,
     ) -> None:
         check_choice("task", task, TASKS)
         if not minutes > 0:
             raise UserError(f"--minutes {minutes}: it must be positive")
         self.task, self.data, self.minutes = task, data, minutes
-        self.stated = stated or {}
+        self.stated, self.pretrained = stated or {}, pretrained
         self.lines: list[str] = []
         self._start = time.monotonic()
         self._min_minutes = 0.0  # that the chosen model needs, as far as it is known
@@ -94,6 +101,8 @@ class Plan:
         return round(max(left, least), 2)
 
     def _choose(self) -> Recipe:
+        if self.pretrained is not None:
+            return self._choose_finetuning(self.pretrained)
         if self.task == "classify":
             return self._choose_classifier()
         stated = _section(self.stated, "data")
@@ -174,6 +183,46 @@ class Plan:
         )
         return best
 
+    def _choose_finetuning(self, pretrained: PretrainedModel) -> Recipe:
+        """Choose the data and the schedule of a trained model."""
+        stated, seed = _section(self.stated, "data"), int(self.stated.get("seed", 0))
+        check_can_learn(self.task, pretrained)
+        parent = pretrained.task.recipe
+        section = to_table(parent.data) if parent.task == self.task else {}
+        per_character = 1.0 if parent.tokenizer.kind == "characters" else 0.25
+        if self.task == "classify":
+            labeled = plan_labeled_data(self.data, stated, seed, self._progress)
+            examples, statistics = labeled.statistics.rows, labeled.statistics
+            length = _longest_text(parent)
+            tokens = examples * min(statistics.mean_characters * per_character, length)
+            section = {**labeled.section, "max_length": length}
+            self.lines = labeled.lines
+        elif isinstance(parent, LanguageRecipe):
+            corpus = plan_corpus(self.data, stated, self._progress)
+            tokens = corpus.statistics.characters * per_character
+            examples = round(tokens / parent.data.context_length)
+            section, self.lines = section | corpus.section, corpus.lines
+        elif self.task == "translate":
+            pairs = plan_pairs(self.data, stated, seed, self._progress)
+            examples, tokens = pairs.statistics.pairs, pairs.statistics.pairs * 1.5
+            tokens *= pairs.statistics.mean_words
+            section, self.lines = section | pairs.section, pairs.lines
+        else:
+            captions = load_captions(self.data, images=_path(stated.get("images")))
+            examples = len(captions.images["train"])
+            tokens = examples * IMAGE_TOKENS
+            section |= {"set": self.data}
+            self.lines = [f"data: {self.data}: {captions.image_stats.describe()}"]
+        size = _measure_size(pretrained.task)
+        choice = choose_finetuning(self.task, size, examples, tokens, self.minutes, measure_flops())
+        if self.task == "language":
+            steps = math.ceil(examples / choice.table["train"]["batch_size"])
+            section["eval_every"] = max(steps, 1)
+        recipe = adapt_recipe(self._build(choice, section), pretrained)
+        self.lines.append(f"model: {pretrained.name}, {choice.name}: {choice.reason}")
+        self._describe_schedule(recipe)
+        return recipe
+
     def _build(self, choice: Choice, section: Table) -> Recipe:
         """Build the recipe of a choice, with what the user has stated."""
         table: Table = {"task": self.task, "title": Path(self.data).stem, **choice.table}
@@ -181,7 +230,9 @@ class Plan:
         left = self.minutes_left()
         table["train"] = {**_section(table, "train"), "minutes": left}
         kind = _section(self.stated, "model").get("kind")
-        if kind is not None and kind != table["model"]["kind"]:
+        if self.pretrained is not None:
+            table["start_from"] = self.pretrained.name
+        elif kind is not None and kind != table["model"]["kind"]:
             table |= {"model": {}, "tokenizer": {}, "train": {"minutes": left}}
             if kind == "tf-idf":
                 table["tokenizer"] = {"kind": "characters"}
@@ -195,10 +246,10 @@ class Plan:
         unit = "steps" if self.task == "language" else "examples"
         if self.task == "translate":
             unit = "tokens"
-        size = recipe.train.batch_size
+        epochs, size = recipe.train.epochs, recipe.train.batch_size
         windows = "windows" if self.task == "language" else unit
         self.lines.append(
-            f"schedule: {recipe.train.epochs} epochs in batches of {size:,} {windows}, "
+            f"schedule: {epochs} epoch{'s' * (epochs > 1)} in batches of {size:,} {windows}, "
             f"{recipe.train.optimizer} at {recipe.train.learning_rate:g}, at most "
             f"{recipe.train.minutes:g} of {self.minutes:g} minutes"
         )
@@ -211,6 +262,7 @@ def train_own_data(
     *,
     minutes: float = DEFAULT_MINUTES,
     stated: Mapping[str, Any] | None = None,
+    pretrained: PretrainedModel | None = None,
     mode: LogMode = "progress",
     trackers: Sequence[str] = (),
     prepare: Callable[[Task], None] | None = None,
@@ -220,14 +272,15 @@ def train_own_data(
 
     The lines that say what was chosen, the baselines and the suggestions are printed, and written
     to choices.json. `stated` are sections of a recipe that are given, such as
-    `{"data": {"text": "review"}}`. `describe_exports` says which formats a recipe's model has.
+    `{"data": {"text": "review"}}`. A `pretrained` model is trained further.
+    `describe_exports` says which formats a recipe's model has.
     """
     folder = Path(folder)
     if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
         raise UserError(f"{folder} is not empty: use `workings resume {folder}`, or another --out")
     settle_threads()
     with show_data_progress(mode) as progress:
-        plan = Plan(task, str(data), minutes, stated, progress)
+        plan = Plan(task, str(data), minutes, stated, pretrained, progress)
     _print_lines(plan.lines, mode)
     if describe_exports is not None and (exports := describe_exports(plan.recipe)):
         _print_lines([f"export: {exports}"], mode)
@@ -240,7 +293,14 @@ def train_own_data(
             prepare(task)
 
     clock = Clock()
-    trained = train_recipe(plan.recipe, folder, mode=mode, trackers=trackers, prepare=limit_minutes)
+    trained = train_recipe(
+        plan.recipe,
+        folder,
+        mode=mode,
+        pretrained=pretrained,
+        prepare=limit_minutes,
+        trackers=trackers,
+    )
     baselines = trained.score_baselines()
     result = read_json(folder / "result.json")
     comparison = compare_with_baselines(trained.baseline_metric, result, baselines)
@@ -397,13 +457,21 @@ def _suggest_for_classifier(
         # Two standard errors of a difference, as if the two were wrong on different rows.
         noise = 2 * math.sqrt((accuracy * (1 - accuracy) + best * (1 - best)) / rows)
         if best - accuracy > noise:
-            return f"{name} is better by {best - accuracy:.1%}: try --model.kind ngrams"
+            other = (
+                "a new model, without --from" if task.recipe.start_from else "--model.kind ngrams"
+            )
+            return f"{name} is better by {best - accuracy:.1%}: try {other}"
         return (
             f"{name} is ahead by {best - accuracy:.1%}, within the noise of {rows:,} test rows "
             f"(±{noise:.1%}): more labeled rows help most"
         )
-    if task.data_info["train"] < 1000:
+    if task.data_info["train"] < 1000 or task.recipe.start_from:
         return "more labeled rows help most"
+    if task.data_info["train"] < MIN_ROWS_FOR_NETWORKS:
+        return (
+            "more labeled rows, or a pretrained model that you have downloaded: workings train "
+            "--from FOLDER --task classify --data FILE"
+        )
     return "a neural network: --model.kind transformer --minutes 20"
 
 
@@ -419,6 +487,21 @@ def _compare_generator(
         if score is not None and better(score, baseline) == baseline:
             return f"next: not better than {name}: "
     return "next: "
+
+
+def _longest_text(parent: Recipe) -> int:
+    """Return how many tokens of a text a classifier that is made of a trained model can read."""
+    if isinstance(parent, ClassificationRecipe):
+        return parent.data.max_length
+    settings = parent.model.full_table()
+    is_limited = settings.get("positions") == "learned"
+    return int(settings["max_positions"]) if is_limited else MAX_TEXT_TOKENS
+
+
+def _measure_size(task: Task) -> TrainedSize:
+    tables = task.token_tables().keys() if isinstance(task, Classification) else ()
+    weights = sum(p.numel() for name, p in task.model.named_parameters() if name not in tables)
+    return TrainedSize(int(task.recipe.model.full_table().get("d_model", 128)), weights)
 
 
 def _path(name: str | None) -> Path | None:

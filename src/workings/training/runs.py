@@ -178,6 +178,15 @@ def _read_hugging_face_model(folder: Path, kind: type[Task]) -> Task:
     return task
 
 
+def load_to_train(folder: Path) -> tuple[Task, tuple[str, ...]]:
+    """Load a run or a model in Hugging Face's format, and the names of layers with new weights."""
+    if not is_hugging_face_model(folder):
+        return load(folder), ()
+    from workings.interop.conversion import read_model_to_train
+
+    return read_model_to_train(folder)
+
+
 def load_by_name(folders: Sequence[str | Path], kind: type[TaskType]) -> dict[str, TaskType]:
     """Load several runs; each is named by its folder, or by its path if two have the same name."""
     names = [Path(folder).name or str(folder) for folder in folders]
