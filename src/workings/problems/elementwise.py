@@ -50,6 +50,10 @@ CELL_FUNCTIONS: dict[str, CellFunction] = {
         lambda x: IntervalMatrix.exact(1.0) - x,
         lambda n, x, join: _format_complement(n, x),  # noqa: ARG005
     ),
+    "slope of none": CellFunction(
+        lambda x: IntervalMatrix.exact(np.ones(x.shape)),
+        lambda n, x, join: n.number(1),  # noqa: ARG005
+    ),
     "slope of tanh": CellFunction(
         lambda x: x.apply_piecewise_monotonic(lambda v: 1 - v * v, 0.0),
         lambda n, x, join: _format_complement(n, n.power(x, n.number(2))),  # noqa: ARG005

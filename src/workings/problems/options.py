@@ -8,6 +8,7 @@ import numpy as np
 
 from workings.errors import UserError, did_you_mean, safe_repr
 from workings.problems.numbers import MAX_SIDE, read_number
+from workings.problems.spellings import find_choice
 
 MAX_WORDS = 200  # of a text that is worked by hand
 
@@ -86,11 +87,12 @@ def make_words(is_required: bool = True) -> Option:
 
 
 def parse_choice(where: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return one of several words."""
-    if not isinstance(value, str) or value not in choices:
+    """Return one of several words, which may be spelled in another usual way."""
+    choice = find_choice(value, choices)
+    if choice is None:
         word = value if isinstance(value, str) else ""
         raise UserError(f"{where} = {safe_repr(value, 30)}: {did_you_mean(word, choices)}")
-    return value
+    return choice
 
 
 def parse_count(where: str, value: Any, minimum: int = 1, maximum: int = MAX_SIDE) -> int:

@@ -16,9 +16,10 @@ import numpy as np
 from workings.builtin import find_problem
 from workings.errors import UserError, did_you_mean
 from workings.problems.intervals import Bools, Floats, IntervalMatrix
-from workings.problems.kinds import KINDS, Kind, Setting, Step
+from workings.problems.kind_names import find_kind
+from workings.problems.kinds import Kind, Setting, Step
 from workings.problems.kinds.base import Sizes
-from workings.problems.letters import find_given
+from workings.problems.letters import find_given, find_step_names
 from workings.problems.numbers import Number
 from workings.problems.ops import Masking
 from workings.problems.problem_file import (
@@ -83,13 +84,10 @@ class Problem:
     unjudged: Mapping[str, str] = MappingProxyType({})  # steps of an unknown matrix, and why
 
     def __init__(self, **fields: Any) -> None:
-        kind = fields.get("kind", "attention")
-        known = KINDS.get(kind if isinstance(kind, str) else "")
+        kind, _ = find_kind(fields.get("kind", "attention")) or (None, {})
         table = dict(fields)
         given = {
-            name: table.pop(name)
-            for name in fields
-            if known and find_given(name, known) is not None
+            name: table.pop(name) for name in fields if kind and find_given(name, kind) is not None
         }
         if given and isinstance(table.get("given", {}), Mapping):
             table["given"] = {**table.get("given", {}), **given}
@@ -145,7 +143,7 @@ class Problem:
         self.column_vectors = vectors == "columns"
         self.given = reader.read_matrices(self.kind, self.column_vectors)
         self.given |= reader.read_rounded(self.given, self.column_vectors)
-        self.sizes = self._infer_sizes(reader.find_flat_givens())
+        self.sizes = self._find_sizes(reader)
         self.kind.check_givens(self.given)
         self.setting = reader.read_setting(self.kind, self.column_vectors, self.sizes)
         self.tokens = reader.read_tokens("tokens", self.sizes.sizes.get("n", self.setting.count))
@@ -156,27 +154,53 @@ class Problem:
         if ("angles", 0) in claimed:
             first_row = reader.read_first_row(claimed["angles", 0], self.column_vectors)
             self.sizes.sizes["angles"] = len(first_row)
+        self._build_steps(claimed)
+        names = find_step_names(claimed, self.steps, self.kind.part_name)
+        if names:
+            claimed = {(names.get(key, key), n): value for (key, n), value in claimed.items()}
+            self._build_steps(claimed)
+        return reader, claimed
+
+    def _build_steps(self, claimed: Mapping[tuple[str, int], Any]) -> None:
+        """Build the steps; those that are optional are built if they are claimed."""
         self.sizes.claimed = frozenset(
             name for key, _ in claimed for name in (key, remove_part_index(key))
         )
         self.steps = self.kind.build(self.sizes, self.setting)
-        return reader, claimed
 
-    def _infer_sizes(self, flat: frozenset[str]) -> Sizes:
+    def _find_sizes(self, reader: ProblemReader) -> Sizes:
+        """Infer the sizes; a number alone stands for a vector if the others fit without it."""
+        given, scalars = dict(self.given), reader.find_scalars()
+        if scalars:
+            try:
+                sizes = self._infer_sizes(reader, scalars)
+            except UserError:
+                self.given = given
+            else:
+                reader.fill_vectors({name: self.given[name].shape[1] for name in scalars})
+                return sizes
+        return self._infer_sizes(reader)
+
+    def _infer_sizes(self, reader: ProblemReader, scalars: frozenset[str] = frozenset()) -> Sizes:
         """Infer every size from the given matrices and check that their shapes fit together.
 
-        Those that are written as a `flat` list come last: they are a row or, if only that fits
-        the others, a column.
+        Those that are written as a flat list come after the others, and the inputs last: they are
+        a row or, if only that fits the others, a column. `scalars` have the sizes of the others.
         """
+        flat = reader.find_flat_givens()
         sizes = Sizes(frozenset(self.given))
         required = (name for name in self.kind.required if name not in self.given)
         missing = next(required, None) or self.kind.find_missing(self.given)
         if missing:
             raise UserError(f"given.{missing} is missing: kind {self.kind.name} needs it")
         axes = ("columns", "rows") if self.column_vectors else ("rows", "columns")
-        for name in sorted(self.given, key=lambda name: name in flat):
+        for name in sorted(self.given, key=lambda n: (n in scalars, n in flat, n in flat & {"X"})):
             self._check_exclusive_givens(name)
             shape = self.kind.matrices[name]
+            if name in scalars and (width := sizes.find(shape[1])) is not None:
+                self.given[name] = IntervalMatrix.exact(
+                    np.repeat(self.given[name].mid, width, axis=1)
+                )
             if name in flat:
                 self.kind.relate_sizes(sizes)
                 if sizes.fits_transposed(shape, self.given[name].shape):

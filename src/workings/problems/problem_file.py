@@ -12,22 +12,23 @@ import numpy as np
 from workings.errors import UserError, did_you_mean, safe_repr
 from workings.io import parse_toml
 from workings.plain_text import escape_control, to_one_line
-from workings.problems.intervals import Bools, IntervalMatrix
-from workings.problems.kinds import KINDS, Kind, Setting
+from workings.problems.intervals import IntervalMatrix
+from workings.problems.kind_names import read_kind
+from workings.problems.kinds import Kind, Setting
 from workings.problems.kinds.base import Sizes
 from workings.problems.labels import read_label, split_label_text
-from workings.problems.letters import rename_letters
+from workings.problems.letters import TOP_LEVEL_KEYS, rename_letters
 from workings.problems.numbers import MAX_SIDE, Number, read_number, transpose_rows
 from workings.problems.ops import ACTIVATIONS
 from workings.problems.options import parse_choice, parse_count
-from workings.problems.verdicts import ClaimedMatrix
+from workings.problems.spellings import find_choice, fold
+from workings.problems.verdicts import MINUS_INFINITY_THRESHOLD, ClaimedMatrix
 
 MAX_PROBLEM_BYTES = 2_000_000  # a page of matrices has about 2,000
 _SCALAR = re.compile(r"[+\-−]?(?:[0-9][0-9.]*(?:[eE][+-]?[0-9]+|\s*/\s*[0-9]+)?|\.[0-9]+|inf|∞)")
+_FILLED = re.compile(r"(?:b|gamma|beta)(?:_\w+)?|h0|c0|running_\w+")  # may be one number
+_ROOT = re.compile(r"sqrt([0-9]+)")
 _PART_NUMBER = re.compile(r"[1-9][0-9]{0,3}")  # of a head or a time step
-_TOP_LEVEL_KEYS = (
-    *("title", "kind", "vectors", "tokens", "context_tokens", "rounded", "given", "claim"),
-)
 _CONVENTIONS = ("vectors", "scale", "mask", "normalizer")
 _CHOICES = {
     "normalizer": ("softmax", "sigmoid", "sum"),
@@ -88,8 +89,13 @@ class ProblemReader:
 
     def read_kind(self) -> Kind:
         """Read the kind of problem."""
-        kind = KINDS[self.read_choice("kind", tuple(KINDS), default="attention")]
+        kind, settings = read_kind(self.table.get("kind", "attention"))
+        if "kind" in self.table:
+            self.table = {**self.table, "kind": kind.name}
         self.table = rename_letters(self.table, kind)
+        for name, value in settings.items():
+            if self._find_setting(name)[1] is None and name not in self._get_subtable("given"):
+                self.table[name] = value
         given = _flatten_given(self._get_subtable("given"), kind)
         self._given = kind.rewrite_givens(given, self.table)
         self._claim = self._get_subtable("claim")
@@ -182,6 +188,14 @@ class ProblemReader:
             joined = joined[0] if name[0] == "b" else joined
             self._given = {**self._given, name: joined, counted_by: len(parts)}
 
+    def find_scalars(self) -> frozenset[str]:
+        """Return the givens that are written as a number."""
+        return frozenset(
+            name
+            for name, value in self._given.items()
+            if _is_scalar(_to_lists(value)) and _FILLED.fullmatch(name.rpartition(".")[2])
+        )
+
     def find_flat_givens(self) -> frozenset[str]:
         """Return the givens that are written as a flat list: a row, or else a column."""
         values = {name: _to_lists(value) for name, value in self._given.items()}
@@ -190,6 +204,11 @@ class ProblemReader:
             for name, value in values.items()
             if isinstance(value, list) and not any(isinstance(row, list) for row in value)
         )
+
+    def fill_vectors(self, widths: Mapping[str, int]) -> None:
+        """Let a number stand for every number of a vector, as the zero of `h0 = 0`."""
+        filled = {name: [self._given[name]] * width for name, width in widths.items()}
+        self._given = {**self._given, **filled}
 
     def read_rounded(
         self, given: Mapping[str, IntervalMatrix], column_vectors: bool
@@ -248,7 +267,9 @@ class ProblemReader:
             where, value = self._find_setting(key)
             if value is None and option.is_required:
                 raise UserError(f"given.{key} is missing: kind {kind.name} needs it")
-            options[key] = option.default if value is None else option.parse(where, value)
+            is_off = option.choices and option.default is None and value in (False, "none")
+            is_absent = value is None or is_off
+            options[key] = option.default if is_absent else option.parse(where, value)
         return options
 
     def find_undeclared(self, kind: Kind) -> frozenset[str]:
@@ -268,22 +289,24 @@ class ProblemReader:
     ) -> dict[str, Any]:
         if hasattr(value, "tolist"):
             value = (value * 1).tolist()  # an array or tensor; True becomes 1
+        if value is False or isinstance(value, str):
+            value = find_choice(value, ("none", "causal")) or value
         if value == "none":
             return {}
         if value == "causal":
             queries, keys = shape
             return {"mask": np.tril(np.ones(shape, dtype=np.bool_), keys - queries), "causal": True}
-        if isinstance(value, str) and "\n" not in value and "\\" not in value and "[" not in value:
+        is_text = isinstance(value, str) and not any(sign in value for sign in "\n\\[")
+        if is_text or isinstance(value, bool):
             raise UserError(
                 f'{where} = {safe_repr(value, 30)}: expected "none", "causal" or a 0/1 matrix'
             )
         numbers = self.read_matrix(where, value, shape, column_vectors)
-        allowed: Bools = np.zeros(shape, dtype=np.bool_)
-        for i, row in enumerate(numbers):
-            for j, number in enumerate(row):
-                if number is None or number.value not in (0, 1):
-                    raise UserError(f"{where}: every cell must be 1 (may attend) or 0 (may not)")
-                allowed[i, j] = number.value == 1
+        cells = np.array([[np.nan if n is None else n.value for n in row] for row in numbers])
+        # A mask that is added to the scores has 0 where a query may attend, and −∞ elsewhere.
+        allowed = cells == 0 if (cells <= MINUS_INFINITY_THRESHOLD).any() else cells == 1
+        if not (allowed | (cells <= MINUS_INFINITY_THRESHOLD) | (cells == 0)).all():
+            raise UserError(f"{where}: every cell must be 1 (may attend) or 0 (may not)")
         return {"mask": allowed}
 
     def read_claims(self, kind: Kind) -> dict[tuple[str, int], Any]:
@@ -365,7 +388,7 @@ class ProblemReader:
     def _reject_unknown_keys(self, kind: Kind) -> None:
         """Reject unknown keys; called first, since a misspelled key looks like a missing one."""
         settings = kind.setting_names
-        top, given = (*_TOP_LEVEL_KEYS, *settings), (*kind.matrices, *settings)
+        top, given = (*TOP_LEVEL_KEYS, *settings), (*kind.matrices, *settings)
         for key in self.table:
             if key in kind.matrices:
                 raise UserError(f"{key} belongs in the table [given]")
@@ -539,16 +562,20 @@ def _check_finite(number: Number | None, where: str) -> float:
 
 def _parse_scale(where: str, value: Any) -> str | float:
     """Parse the `scale` of a problem: what the scores are divided by."""
-    if isinstance(value, str) and value in ("sqrt(d_k)", "none"):
-        return value
+    word = fold(value).casefold() if isinstance(value, str) else ""
+    if word in ("sqrtdk", "1/sqrtdk"):  # this factor can only mean that √d_k divides
+        return "sqrt(d_k)"
+    if value is False or word in ("none", "no", "off"):
+        return "none"
+    root = _ROOT.fullmatch(word)
     try:
-        number = _check_finite(read_number(value, where), where)
+        number = _check_finite(read_number(root[1] if root else value, where), where)
     except UserError:
         number = 0.0
-    if number == 0:
+    if number == 0 or (root and number < 0):
         expected = '"sqrt(d_k)", "none" or a number to divide by'
         raise UserError(f"{where} = {safe_repr(value, 30)}: expected {expected}")
-    return number
+    return float(np.sqrt(number)) if root else number
 
 
 _TOML_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]+)?")  # as in TOML

@@ -185,7 +185,10 @@ def test_later_layers_follow_from_a_wrong_size() -> None:
     [
         ({"layers": []}, "layers has 0 layers"),
         ({"layers": "linear out=2"}, "layers must be a list of texts"),
-        ({"layers": ["conv out=2"]}, "layers, layer 1: 'conv' is no layer: did you mean 'conv1d'"),
+        (
+            {"layers": ["convd out=2"]},
+            "layers, layer 1: 'convd' is no layer: did you mean 'conv1d'",
+        ),
         ({"layers": ["linear"]}, "layer 1: out is missing: write linear out=…"),
         ({"layers": ["linear out=x"]}, "layer 1: out = 'x': it must be a whole number from 1"),
         ({"layers": ["linear out=0"]}, "layer 1: out = '0'"),

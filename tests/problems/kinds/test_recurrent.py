@@ -208,7 +208,7 @@ h = 0.613
         ),
         ({"U_g": np.eye(2)}, "U_g has 2 rows, but W_i has 3 columns: it must be 3"),
         ({"gates": "ifg"}, "gates = 'ifg': it must be an order of the gates, as ifgo"),
-        ({"concat": "xh"}, "concat = 'xh': "),
+        ({"concat": "xx"}, "concat = 'xx': "),
     ],
 )
 def test_bad_lstm_is_refused(change: dict[str, Any], message: str) -> None:

@@ -142,6 +142,12 @@ class Sizes:
         else:
             self.reasons.setdefault(size, reason)
 
+    def find(self, size: str) -> int | None:
+        """Return the value of a size; None if it is not known."""
+        if size in _GATES_SIDE_BY_SIDE and "h" in self.sizes:
+            return _GATES_SIDE_BY_SIDE[size] * self.sizes["h"]
+        return self.sizes.get(size)
+
     def fits_transposed(self, names: tuple[str, str], shape: tuple[int, int]) -> bool:
         """Return True if a matrix contradicts the sizes known so far and its transpose does not."""
         return not self._accepts(names, shape) and self._accepts(names, shape[::-1])

@@ -98,7 +98,7 @@ def _make_kind(
         },
         required=("X", *(f"{prefix}{key}" for prefix in prefixes for key in required)),
         settings=(),
-        options={**options, **_OUTPUT_OPTIONS},
+        options={**{k: v for k, v in options.items() if k != "outputs"}, **_OUTPUT_OPTIONS},
         build=_make_builder(build_steps),
         part_name="t",
         prefixes=_DIRECTIONS,

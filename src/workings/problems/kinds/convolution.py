@@ -4,7 +4,7 @@ A row of X is a position, a column is a channel. Filter f is a matrix of kernel 
 filters are stacked in W. As in every deep-learning library, a kernel is not flipped.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from workings.problems.ops import (
     format_symbol,
 )
 from workings.problems.options import make_choice, make_count
+from workings.problems.spellings import find_choice
 
 if TYPE_CHECKING:
     from workings.problems.problem import Problem
@@ -335,7 +336,22 @@ def _make_pooling(pooling: str, length: int, size: int, stride: int | None) -> P
     return Pooling("activated", function, size, stride, count)
 
 
+def _rewrite_filters(given: dict[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return rows as a list of filters, if the input is a flat list: it has one channel."""
+    x, w = given.get("X"), given.get("W")
+    is_flat = isinstance(x, list) and not any(isinstance(row, list) for row in x)
+    rows = w if isinstance(w, list) and all(isinstance(row, list) for row in w) else []
+    if not is_flat or len(rows) < 2 or any(len(row) < 2 for row in rows):
+        return given
+    if any(isinstance(cell, list) for row in rows for cell in row):
+        return given
+    is_column = find_choice(table.get("vectors"), ("rows", "columns")) == "columns"
+    filters = [[row] if is_column else [[cell] for cell in row] for row in rows]
+    return {**given, "W": filters}
+
+
 CONV1D = Kind(
+    rewrite_givens=_rewrite_filters,
     name="conv1d",
     matrices={"X": ("n", "c"), "W": ("fk", "c"), "b": ("1", "f")},
     required=("X", "W"),

@@ -35,6 +35,7 @@ from workings.problems.selection import (
     TopK,
     TopP,
 )
+from workings.problems.spellings import find_choice
 
 if TYPE_CHECKING:
     from workings.problems.problem import Problem
@@ -366,7 +367,7 @@ def rewrite_model(given: dict[str, Any], table: Mapping[str, Any]) -> dict[str, 
     (row,) = find_tokens("given.start", (str(start),), labels)
     if row >= len(transitions):
         raise UserError(f"given.start: P has no row {row + 1}")
-    is_column = table.get("vectors") == "columns"
+    is_column = find_choice(table.get("vectors"), ("rows", "columns")) == "columns"
     given["start"] = [cells[row] for cells in transitions] if is_column else transitions[row]
     return given
 

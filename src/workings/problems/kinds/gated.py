@@ -4,6 +4,7 @@ The weights of the gates are side by side (`W_x`, `W_h`, `b`), one by one (`W_i`
 for the state and the input at once (`W`, or `W_i` without `U_i`: W·[h, x]).
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from workings.errors import UserError, safe_repr
 from workings.languages import gettext, gettext_noop
 from workings.problems.intervals import IntervalMatrix, interpolate
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
+from workings.problems.kinds.outputs import OUTPUT_MATRICES, OUTPUT_OPTIONS, build_output_steps
 from workings.problems.kinds.recurrence import (
     build_input_steps,
     describe_state,
@@ -35,6 +37,7 @@ from workings.problems.ops import (
     format_symbol,
 )
 from workings.problems.options import Alternative, Option, make_convention, make_flag
+from workings.problems.spellings import fold
 
 if TYPE_CHECKING:
     from workings.problems.problem import Problem
@@ -51,6 +54,7 @@ _GATE_ORDERS = (
     ("o", "f", "i"),
     ("i", "o", "f"),
 )
+_SEPARATORS = re.compile(r"[\s,;]+")
 _FUNCTIONS = ("relu", "gelu", "tanh", "sigmoid")
 
 
@@ -308,9 +312,10 @@ def build_lstm_steps(
 ) -> list[Step]:
     """Return the steps of an LSTM; `times` are in the order in which it reads the inputs."""
     builder = _GateBuilder(sizes, setting, LSTM_GATES, prefix)
-    steps = [*build_input_steps(sizes["n"]), *builder.weights.slices]
-    before = 0
-    for t in times or range(1, sizes["n"] + 1):
+    steps, before = [*build_input_steps(sizes["n"]), *builder.weights.slices], 0
+    times = times or range(1, sizes["n"] + 1)
+    outputs = {} if prefix else build_output_steps(sizes, setting, times)
+    for t in times:
         h, c = (format_state(f"{prefix}{name}", before) for name in "hc")
         steps += builder.build_joint_input(t, h)
         for gate in LSTM_GATES:
@@ -322,9 +327,9 @@ def build_lstm_steps(
             inside, function = f"{prefix}tanh_c.{t}", "none"
             steps.append(builder.make_step("tanh_c", Activation(cell, "tanh"), t))
         output = CellOutput(((o, inside),), function, new_cell=cell, old_cell=c)
-        steps.append(builder.make_step("h", output, t))
+        steps += [builder.make_step("h", output, t), *outputs.get(t, [])]
         before = t
-    return steps
+    return steps + outputs.get(0, [])
 
 
 # -- GRU -------------------------------------------------------------------------------------------
@@ -462,9 +467,10 @@ def build_gru_steps(
 ) -> list[Step]:
     """Return the steps of a GRU; `times` are in the order in which it reads the inputs."""
     builder = _GateBuilder(sizes, setting, GRU_GATES, prefix)
-    steps = [*build_input_steps(sizes["n"]), *builder.weights.slices]
-    before = 0
-    for t in times or range(1, sizes["n"] + 1):
+    steps, before = [*build_input_steps(sizes["n"]), *builder.weights.slices], 0
+    times = times or range(1, sizes["n"] + 1)
+    outputs = {} if prefix else build_output_steps(sizes, setting, times)
+    for t in times:
         h = format_state(f"{prefix}h", before)
         z, r, n = (f"{prefix}{gate}.{t}" for gate in GRU_GATES)
         steps += builder.build_joint_input(t, h)
@@ -472,9 +478,9 @@ def build_gru_steps(
             steps += builder.build_gate(gate, t, builder.make_sum(gate, t, h))
         steps += _build_candidate(builder, t, h, r)
         keeps = setting.options["update"] == "state"
-        steps.append(builder.make_step("h", Interpolation(z, h, n, keeps), t))
+        steps += [builder.make_step("h", Interpolation(z, h, n, keeps), t), *outputs.get(t, [])]
         before = t
-    return steps
+    return steps + outputs.get(0, [])
 
 
 def _build_candidate(builder: _GateBuilder, t: int, h: str, r: str) -> list[Step]:
@@ -527,12 +533,26 @@ def _make_gate_matrices(gates: Collection[str], side_by_side: str) -> dict[str, 
     }
 
 
+def read_gate_order(value: Any, gates: Collection[str]) -> str | None:
+    """Return an order of the gates: `ifgo`, `i, f, c, o`, ["input", "forget", "cell", "output"].
+
+    None if it is not one.
+    """
+    words = value if isinstance(value, list | tuple) else _SEPARATORS.split(str(value).strip())
+    letters = words if len(words) > 1 else fold(str(value))
+    order = "".join(str(word)[:1].lower() for word in letters)
+    order = order.replace("c", "g" if "g" in gates else "n").replace(
+        "u", "z" if "z" in gates else "g"
+    )
+    return order if sorted(order) == sorted(gates) else None
+
+
 def make_gate_order(gates: Collection[str], *alternatives: str) -> Option:
     """Return the option of the order in which the gates are side by side."""
 
     def parse(where: str, value: Any) -> str:
-        order = value.replace("c", "g") if isinstance(value, str) and "g" in gates else value
-        if not isinstance(order, str) or sorted(order) != sorted(gates):
+        order = read_gate_order(value, gates)
+        if order is None:
             known = "".join(gates)
             raise UserError(
                 f"{where} = {safe_repr(value, 30)}: it must be an order of the gates, as {known}"
@@ -578,12 +598,16 @@ _GATE_OPTIONS = {"concat": JOINT_INPUT, "preactivations": make_flag()}
 
 LSTM = Kind(
     name="lstm",
-    matrices={**_make_gate_matrices(LSTM_GATES, "4h"), "c0": ("1", "h")},
+    matrices={**_make_gate_matrices(LSTM_GATES, "4h"), "c0": ("1", "h"), **OUTPUT_MATRICES},
     required=("X",),
     find_missing=make_missing_finder(LSTM_GATES),
     relate_sizes=_relate_sizes,
     settings=(),
-    options={"gates": make_gate_order(LSTM_GATES, "ifog", "figo", "fiog"), **_GATE_OPTIONS},
+    options={
+        "gates": make_gate_order(LSTM_GATES, "ifog", "figo", "fiog"),
+        **_GATE_OPTIONS,
+        **OUTPUT_OPTIONS,
+    },
     build=build_lstm_steps,
     label_size=make_gate_labels(LSTM_GATES, "4h"),
     part_name="t",
@@ -591,7 +615,7 @@ LSTM = Kind(
 )
 GRU = Kind(
     name="gru",
-    matrices={**_make_gate_matrices(GRU_GATES, "3h"), "b_hn": ("1", "h")},
+    matrices={**_make_gate_matrices(GRU_GATES, "3h"), "b_hn": ("1", "h"), **OUTPUT_MATRICES},
     required=("X",),
     find_missing=make_missing_finder(GRU_GATES),
     relate_sizes=_relate_sizes,
@@ -617,6 +641,7 @@ GRU = Kind(
         ),
         "gates": make_gate_order(GRU_GATES, "rzn"),
         **_GATE_OPTIONS,
+        **OUTPUT_OPTIONS,
     },
     build=build_gru_steps,
     label_size=make_gate_labels(GRU_GATES, "3h"),

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from workings.errors import UserError
+from workings.problems.kinds.gated import read_gate_order
+from workings.problems.spellings import find_choice
 
 Rows: TypeAlias = list[list[Any]]
 
@@ -15,9 +17,8 @@ def join_gates(given: dict[str, Any], table: Mapping[str, Any]) -> dict[str, Any
 
     They may be W_i, U_i, b_i, …, or W_i, b_i, … without any U, or W: these multiply [h, x].
     """
-    is_column = table.get("vectors") == "columns"
-    order = str(table.get("gates", given.get("gates", "ifgo"))).replace("c", "g")
-    order = order if sorted(order) == sorted("ifgo") else "ifgo"
+    is_column = find_choice(table.get("vectors"), ("rows", "columns")) == "columns"
+    order = read_gate_order(table.get("gates", given.get("gates", "ifgo")), "ifgo") or "ifgo"
     parts = {matrix: _find_parts(given, matrix, order) for matrix in "WUb"}
     used = [name for names in parts.values() for name in names]
     if not used and "W" not in given:
@@ -40,7 +41,8 @@ def join_gates(given: dict[str, Any], table: Mapping[str, Any]) -> dict[str, Any
         both = joined.pop("W", None)
         if both is None:
             both = _put_side_by_side(given, parts["W"], is_column)
-        x_first = table.get("concat", given.get("concat")) == "x,h"
+        concat = find_choice(table.get("concat", given.get("concat")), ("h,x", "x,h"))
+        x_first = concat == "x,h"
         joined["W_x"], joined["W_h"] = _split_inputs(both, given.get("x"), is_column, x_first)
     return joined
 

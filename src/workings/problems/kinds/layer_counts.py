@@ -418,6 +418,7 @@ LAYER_TYPES: dict[str, LayerType] = {
     "pool": _POOL,
     "global_pool": LayerType({}),
     "flatten": LayerType({}),
+    "activation": LayerType({}),
     "last": LayerType({"width": 0}),
     **dict.fromkeys(RECURRENT_GATES, _RECURRENT),
     "attention": LayerType({"heads": 1, **_BIAS}, _count_attention, _count_attention_products),

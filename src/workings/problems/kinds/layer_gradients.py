@@ -33,6 +33,7 @@ ACTIVATION_NAMES = {
     "tanh": "tanh",
     "sigmoid": gettext_noop("the sigmoid"),
 }
+_NAMES_WITH_NONE = {**ACTIVATION_NAMES, "none": gettext_noop("the identity")}
 
 
 def list_input_gradient_mistakes(upstream: str, weight: str) -> tuple[MistakeOption, ...]:
@@ -117,7 +118,7 @@ def list_slope_mistakes(
             "slope-forgotten",
             Copy(upstream),
             gettext(
-                "left out the slope of {function}", function=gettext(ACTIVATION_NAMES[function])
+                "left out the slope of {function}", function=gettext(_NAMES_WITH_NONE[function])
             ),
         ),
         (
@@ -141,7 +142,7 @@ def list_slope_mistakes(
             gettext(
                 "used the slope of {name}, not of {function}",
                 name=gettext(name),
-                function=gettext(ACTIVATION_NAMES[function]),
+                function=gettext(_NAMES_WITH_NONE[function]),
             ),
         )
         for other, name in ACTIVATION_NAMES.items()

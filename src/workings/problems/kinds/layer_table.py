@@ -1,9 +1,11 @@
 """Problems on the layers of a model: output sizes, parameters, multiply-adds and memory.
 
-A layer is written like `conv1d out=128 kernel=7 stride=3`. Multiply-adds are the products with
+A layer is layer_name like `conv1d out=128 kernel=7 stride=3`. Multiply-adds are the products with
 weights, and an embedding counts once, as in the layer table of `workings summary`.
 """
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +23,7 @@ from workings.problems.kinds.layer_counts import (
 )
 from workings.problems.ops import Copy, Op
 from workings.problems.options import Option, make_count
+from workings.problems.spellings import find_name
 
 MAX_LAYERS = 50
 _MAX_VALUE = 10**7  # of a number of a layer
@@ -28,6 +31,29 @@ _BYTES = Factor(value=4)
 
 
 _MAY_BE_ZERO = ("padding", "bias", "stride", "width", "count")
+
+
+_LAYER_NAMES = {
+    **dict.fromkeys(("dense", "fc", "fully connected", "affine"), "linear"),
+    **dict.fromkeys(("conv", "convolution"), "conv1d"),
+    **dict.fromkeys(("max pool", "avg pool", "average pool", "max pooling", "maxpool1d"), "pool"),
+    **dict.fromkeys(("global max pool", "global average pool", "global pooling"), "global_pool"),
+    **dict.fromkeys(("self attention", "multi-head attention", "mha"), "attention"),
+    **dict.fromkeys(("ffn", "mlp"), "feed_forward"),
+    **dict.fromkeys(("encoder layer", "transformer layer"), "transformer_block"),
+    **dict.fromkeys(("layer normalization",), "layer_norm"),
+    **dict.fromkeys(("batch normalization", "batchnorm1d"), "batch_norm"),
+    **dict.fromkeys(("relu", "tanh", "sigmoid", "gelu", "softmax", "dropout"), "activation"),
+}
+_NUMBER_NAMES = {
+    "out": ("out_features", "units", "filters", "channels", "out_channels"),
+    "kernel": ("kernel_size", "size", "k"),
+    "hidden": ("hidden_size", "units", "d_ff"),
+    "vocabulary": ("vocab", "vocab_size", "num_embeddings"),
+    "width": ("dim", "d", "d_model", "embedding_dim"),
+    "heads": ("num_heads", "n_heads", "h"),
+}
+_LAYER_WORDS = re.compile(r"[\s,()]+")
 
 
 def _parse_layers(where: str, value: Any) -> tuple[Layer, ...]:
@@ -39,14 +65,19 @@ def _parse_layers(where: str, value: Any) -> tuple[Layer, ...]:
 
 
 def _parse_layer(where: str, text: str) -> Layer:
-    name, *fields = text.split() or [""]
-    if name not in LAYER_TYPES:
-        hint = did_you_mean(name, LAYER_TYPES)
-        raise UserError(f"{where}: {safe_repr(name, 30)} is no layer: {hint}")
+    words = _LAYER_WORDS.sub(" ", text).split()
+    layer_name = " ".join(word for word in words if "=" not in word)
+    fields = [word for word in words if "=" in word]
+    name = find_name(layer_name, LAYER_TYPES, _LAYER_NAMES)
+    if name is None:
+        hint = did_you_mean(layer_name, LAYER_TYPES)
+        raise UserError(f"{where}: {safe_repr(layer_name, 30)} is no layer: {hint}")
     known = LAYER_TYPES[name].numbers
     numbers: dict[str, int] = {}
     for item in fields:
         key, _, digits = item.partition("=")
+        key = find_name(key, known, _list_number_names(known)) or key
+        digits = {"true": "1", "false": "0"}.get(digits.casefold(), digits)
         if key not in known:
             expected = did_you_mean(key, known) if known else f"{name} has no numbers"
             raise UserError(f"{where}: {safe_repr(key, 30)}: no such number: {expected}")
@@ -60,6 +91,10 @@ def _parse_layer(where: str, text: str) -> Layer:
     if numbers.get("bias", 0) > 1 or numbers.get("stride") == 0 or numbers.get("directions", 1) > 2:
         raise UserError(f"{where}: bias is 0 or 1, stride at least 1, directions 1 or 2")
     return Layer(name, numbers, " ".join(text.split()))
+
+
+def _list_number_names(known: Collection[str]) -> dict[str, str]:
+    return {other: usual for usual in known for other in _NUMBER_NAMES.get(usual, ())}
 
 
 def _parse_layer_number(where: str, digits: str, may_be_zero: bool) -> int:

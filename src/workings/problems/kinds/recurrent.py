@@ -19,7 +19,7 @@ RNN_MATRICES = {
     "b": ("1", "h"),
     "h0": ("1", "h"),
 }
-RNN_ACTIVATION = make_choice("tanh", "relu", "sigmoid", "gelu")
+RNN_ACTIVATION = make_choice("tanh", "relu", "sigmoid", "gelu", "none")
 
 
 def build_rnn_steps(

@@ -473,7 +473,7 @@ _RNN_MATRICES = {
     "b": ("1", "h"),
     "h0": ("1", "h"),
 }
-_OPTIONS = {"activation": make_choice("tanh", "relu", "sigmoid")}
+_OPTIONS = {"activation": make_choice("tanh", "relu", "sigmoid", "none")}
 
 RNN_GRADIENT = Kind(
     name="rnn_gradient",

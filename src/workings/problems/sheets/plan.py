@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from workings.errors import UserError, did_you_mean
+from workings.problems.kind_names import find_kind
 from workings.problems.sheets.sheet_kind import SheetKind, SheetPlan, Size
 from workings.problems.sheets.sheet_kinds import SHEET_KINDS
+from workings.problems.spellings import find_name
 
 MAX_PROBLEMS = 200  # per sheet
 LEVELS = (1, 2, 3)
@@ -81,9 +83,22 @@ def make_plan(
 
 def get_sheet_kind(name: str) -> SheetKind:
     """Return a kind of sheet by its name."""
-    if name not in SHEET_KINDS:
+    usual = find_name(name, SHEET_KINDS, {}) or _find_by_problem_kind(name)
+    if usual is None:
         raise UserError(f"--kind {name!r:.40}: {did_you_mean(name, SHEET_KINDS)}")
-    return SHEET_KINDS[name]
+    return SHEET_KINDS[usual]
+
+
+def _find_by_problem_kind(name: str) -> str | None:
+    """Return the kind of sheet by another name of its kind of problem: WER, Adam, bilstm."""
+    kind, settings = find_kind(name) or (None, {})
+    if kind is None:
+        return None
+    if kind.name == "optimizer_step":
+        return find_name(f"{settings.get('optimizer')}_step", SHEET_KINDS, {})
+    if kind.name == "attention":
+        return "masked" if settings else "self"
+    return kind.name if kind.name in SHEET_KINDS else None
 
 
 def _parse_size(kind: SheetKind, size: str | Size) -> Size:
