@@ -1,9 +1,10 @@
 """Measure time and memory until the first step of a training, by the size of the data.
 
-    python bench/scale.py [--only text] [--sizes 0.25,1] [--folder /tmp/scale]
+    python bench/scale.py [--only text] [--sizes 0.25,1,4] [--folder /tmp/scale]
 
 Made-up data: words of Zipf's distribution, as a text, as pairs of sentences and as rows of CSV with
-labels. The sizes are factors of 100 MB of text, 250,000 pairs and 250,000 rows. Each measurement is
+labels; and JPEGs of 96 × 96 pixels with captions in an archive. The sizes are factors of 100 MB of
+text, 250,000 pairs, 250,000 rows and 10,000 pictures. Each measurement is
 a process of its own that reads the data, trains the tokenizer, encodes the data and computes the
 gradients of one batch: once with an empty cache, and once with that of the first time. The last
 column is the peak of the resident memory. The data are removed afterwards. Writes
@@ -26,7 +27,8 @@ import numpy as np
 
 from report import save_parts
 
-TEXT_BYTES, NUM_PAIRS, NUM_ROWS = 10**8, 250_000, 250_000
+TEXT_BYTES, NUM_PAIRS, NUM_ROWS, NUM_PICTURES = 10**8, 250_000, 250_000, 10_000
+PICTURES, PICTURE_SIZE = "pictures.zip", 96
 NUM_WORDS = 60_000
 CHUNK_WORDS = 10**6
 
@@ -90,6 +92,30 @@ def write_rows(path: Path, factor: float) -> None:
             file.write(f"{' '.join(sentence)},{'early' if label else 'late'}\n")
 
 
+def write_pictures(path: Path, factor: float) -> None:
+    """Write a table of captions, and beside it an archive of pictures of the colors they name."""
+    from io import BytesIO
+    from zipfile import ZipFile
+
+    from PIL import Image
+
+    rng, captions = np.random.default_rng(4), ["image,caption"]
+    noise = rng.integers(0, 40, (PICTURE_SIZE, PICTURE_SIZE, 3), dtype=np.uint8)
+    with ZipFile(path.with_name(PICTURES), "w") as archive:
+        for k in range(int(NUM_PICTURES * factor)):
+            pixels = noise.copy()
+            left, right = rng.integers(0, 3, 2).tolist()
+            pixels[:, : PICTURE_SIZE // 2, left] += 200
+            pixels[:, PICTURE_SIZE // 2 :, right] += 200
+            pixels[k % PICTURE_SIZE, :, :] = k // PICTURE_SIZE % 256
+            raw = BytesIO()
+            Image.fromarray(pixels).save(raw, "JPEG")
+            archive.writestr(f"{k}.jpg", raw.getvalue())
+            colors = ("red", "green", "blue")
+            captions.append(f"{k}.jpg,{colors[left]} beside {colors[right]}")
+    path.write_text("\n".join(captions) + "\n", encoding="utf-8")
+
+
 SMALL = {"d_model": 64, "layers": 1, "heads": 2}
 TASKS: dict[str, tuple[Callable[[Path, float], None], str, dict[str, Any]]] = {
     "text": (
@@ -120,6 +146,11 @@ TASKS: dict[str, tuple[Callable[[Path, float], None], str, dict[str, Any]]] = {
         write_rows,
         "rows.csv",
         {"task": "classify", "model": {"kind": "perceptron", "pooling": "mean"}},
+    ),
+    "pictures": (
+        write_pictures,
+        "captions.csv",
+        {"task": "caption", "data": {"image_size": 64}, "model": {"kind": "recurrent"}},
     ),
 }
 
@@ -152,13 +183,18 @@ def measure(name: str, factor: float, folder: Path, timeout: float) -> list[dict
     data, recipe, cache = folder / file_name, folder / "recipe.toml", folder / "cache"
     write(data, factor)
     settings = {**table, "data": {**table.get("data", {}), "set": str(data)}}
+    files = [data]
+    if name == "pictures":
+        files.append(folder / PICTURES)
+        settings["data"]["images"] = str(files[1])
+    size = sum(file.stat().st_size for file in files)
     recipe.write_text(to_toml(settings), encoding="utf-8")
     command = [sys.executable, __file__, "--child", str(recipe)]
     rows = []
     for state in ("empty", "filled"):
         start = time.perf_counter()
         env = {**os.environ, "XDG_CACHE_HOME": str(cache)}
-        row: dict[str, Any] = {"megabytes": round(data.stat().st_size / 1e6), "cache": state}
+        row: dict[str, Any] = {"megabytes": round(size / 1e6), "cache": state}
         try:
             done = subprocess.run(
                 command, env=env, check=True, capture_output=True, text=True, timeout=timeout
@@ -169,7 +205,8 @@ def measure(name: str, factor: float, folder: Path, timeout: float) -> list[dict
         numbers = json.loads(done.stdout)
         seconds = round(time.perf_counter() - start, 1)
         rows.append({**row, "seconds": seconds, **numbers, "load": round(os.getloadavg()[0], 1)})
-    data.unlink()
+    for file in files:
+        file.unlink()
     shutil.rmtree(cache, ignore_errors=True)  # few data are not cached
     return rows
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import scale
 from workings.builtin import builtin_recipes
 from workings.recipes.catalog import RESULTS_FILE
 from workings.storage import read_json
@@ -290,6 +291,12 @@ def _describe_result(results: list[dict[str, Any]]) -> str:
     return f"{first['validation_bits_per_character']:.3f} bits per character"
 
 
+def scale_table() -> str:
+    """Return what a first step needs, by kind and size of the data."""
+    head = ("data", "MB", "CPU seconds", "CPU seconds, cached", "peak, MiB")
+    return _table(head, scale.list_rows())
+
+
 TABLES: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
     "classifiers": (classifiers, ("docs/classifiers.md", "docs/recipes.md")),
     "language": (language, ("docs/language.md", "docs/recipes.md")),
@@ -300,11 +307,16 @@ TABLES: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
     "captioners": (captioners, ("docs/caption.md", "docs/recipes.md")),
     "distributed": (distributed, ("docs/cluster.md",)),
     "checker": (checker, ("docs/problem-format.md",)),
+    "scale": (scale_table, ("docs/scale.md",)),
 }
 
 
 def find_stale_files() -> Iterator[tuple[Path, str]]:
-    """Yield every file whose tables are out of date, with its new text."""
+    """Yield every file whose tables or curves are out of date, with its new text."""
+    for name, svg in scale.draw_curves().items():
+        path = ROOT / "docs" / name
+        if not path.exists() or path.read_text(encoding="utf-8") != svg:
+            yield path, svg
     if RESULTS_FILE.read_text(encoding="utf-8") != catalog():
         yield RESULTS_FILE, catalog()
     for name, (make, pages) in TABLES.items():

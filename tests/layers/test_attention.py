@@ -478,8 +478,8 @@ def test_each_projection_is_initialized_as_a_square_matrix() -> None:
 
 
 def fill_cache(waves, *lengths: int) -> tuple[KeyValueCache, torch.Tensor, torch.Tensor]:
-    """Append pieces of these lengths: batch 2, 3 heads, keys of width 4, values of width 5."""
-    key, value = waves(2, 3, sum(lengths), 4), waves(2, 3, sum(lengths), 5, start=7)
+    """Append pieces of these lengths: batch 2, 3 heads, keys and values of width 4."""
+    key, value = waves(2, 3, sum(lengths), 4), waves(2, 3, sum(lengths), 4, start=7)
     cache, start = KeyValueCache(), 0
     for length in lengths:
         piece = slice(start, start + length)
@@ -499,7 +499,7 @@ def test_read_returns_all_appended_positions_in_order(lengths, waves):
 
 def test_append_returns_all_positions(waves):
     cache, key, value = fill_cache(waves, 3)
-    more_key, more_value = waves(2, 3, 2, 4, start=500), waves(2, 3, 2, 5, start=600)
+    more_key, more_value = waves(2, 3, 2, 4, start=500), waves(2, 3, 2, 4, start=600)
     all_keys, all_values = cache.append(more_key, more_value)
     assert torch.equal(all_keys, torch.cat((key, more_key), dim=2))
     assert torch.equal(all_values, torch.cat((value, more_value), dim=2))
@@ -510,8 +510,8 @@ def test_selected_rows_are_independent_of_the_original(waves):
     selected = cache.select(torch.tensor([1, 1, 0]))
     assert torch.equal(selected.read()[0], key[[1, 1, 0]])
     assert torch.equal(selected.read()[1], value[[1, 1, 0]])
-    cache.append(waves(2, 3, 1, 4, start=500), waves(2, 3, 1, 5, start=500))
-    selected.append(waves(3, 3, 1, 4, start=900), waves(3, 3, 1, 5, start=900))
+    cache.append(waves(2, 3, 1, 4, start=500), waves(2, 3, 1, 4, start=500))
+    selected.append(waves(3, 3, 1, 4, start=900), waves(3, 3, 1, 4, start=900))
     assert torch.equal(cache.read()[0][:, :, 3:], waves(2, 3, 1, 4, start=500))
     assert torch.equal(selected.read()[0][:, :, 3:], waves(3, 3, 1, 4, start=900))
     assert torch.equal(selected.read()[0][:, :, :3], key[[1, 1, 0]])

@@ -79,9 +79,9 @@ class GeneralSimilarity(nn.Module):
 
 
 class KeyValueCache:
-    """Keys and values of earlier positions, `[batch, heads, time, width]`.
+    """Keys and values of earlier positions, `[batch, heads, time, width]` each.
 
-    The buffers double when they are full, so that appending copies only the new positions. For
+    The buffer doubles when it is full, so that appending copies only the new positions. For
     generation only: gradients do not flow through the cache.
 
     >>> cache = KeyValueCache()
@@ -94,45 +94,49 @@ class KeyValueCache:
     """
 
     def __init__(self) -> None:
-        self._key: Tensor | None = None
-        self._value: Tensor | None = None
-        self._last_shapes: tuple[torch.Size, torch.Size] | None = None
+        self._buffer: Tensor | None = None  # [batch, 2 · heads, capacity, width]
+        self._last_shape: torch.Size | None = None
         self._capacity = 0
         self.length = 0
 
     def append(
-        self, key: Float[Tensor, "batch heads new d_k"], value: Float[Tensor, "batch heads new d_v"]
-    ) -> tuple[Float[Tensor, "batch heads time d_k"], Float[Tensor, "batch heads time d_v"]]:
+        self, key: Float[Tensor, "batch heads new d"], value: Float[Tensor, "batch heads new d"]
+    ) -> tuple[Float[Tensor, "batch heads time d"], Float[Tensor, "batch heads time d"]]:
         """Append new positions; return the keys and values of all positions."""
-        begin, new, shapes = self.length, key.size(-2), (key.shape, value.shape)
-        if begin + new > self._capacity or shapes != self._last_shapes:
-            self._key = _ensure_capacity(self._key, key, begin + new)
-            self._value = _ensure_capacity(self._value, value, begin + new)
-            self._capacity, self._last_shapes = self._key.size(-2), shapes
-        assert self._key is not None
-        assert self._value is not None
-        self._key.narrow(-2, begin, new).copy_(key.detach() if key.requires_grad else key)
-        self._value.narrow(-2, begin, new).copy_(value.detach() if value.requires_grad else value)
+        if key.shape != value.shape:
+            raise UserError(f"keys {[*key.shape]}, values {[*value.shape]}: the shapes must agree")
+        return self.append_joint(torch.cat((key, value), 1))
+
+    def append_joint(
+        self, both: Float[Tensor, "batch two_heads new d"]
+    ) -> tuple[Float[Tensor, "batch heads time d"], Float[Tensor, "batch heads time d"]]:
+        """Append new positions whose values follow the keys, as further heads."""
+        begin, new, shape = self.length, both.size(-2), both.shape
+        if begin + new > self._capacity or shape != self._last_shape:
+            self._buffer = _ensure_capacity(self._buffer, both, begin + new)
+            self._capacity, self._last_shape = self._buffer.size(-2), shape
+        assert self._buffer is not None
+        room = self._buffer.narrow(-2, begin, new)
+        room.copy_(both.detach() if both.requires_grad else both)
         self.length = begin + new
         return self.read()
 
     def read(
         self,
-    ) -> tuple[Float[Tensor, "batch heads time d_k"], Float[Tensor, "batch heads time d_v"]]:
+    ) -> tuple[Float[Tensor, "batch heads time d"], Float[Tensor, "batch heads time d"]]:
         """Return the keys and values of all positions."""
-        assert self._key is not None
-        assert self._value is not None
-        return self._key.narrow(-2, 0, self.length), self._value.narrow(-2, 0, self.length)
+        assert self._buffer is not None
+        filled = self._buffer.narrow(-2, 0, self.length)
+        heads = filled.size(1) // 2
+        return filled.narrow(1, 0, heads), filled.narrow(1, heads, heads)
 
     def select(self, rows: Int[Tensor, " chosen"]) -> "KeyValueCache":
         """Return a cache of these rows of the batch, in this order; a row may occur repeatedly."""
         selected = KeyValueCache()
         if self.length:
-            assert self._key is not None
-            assert self._value is not None
+            assert self._buffer is not None
             # Unused capacity is copied, too: whole rows are copied several times as fast.
-            selected._key = self._key.index_select(0, rows)
-            selected._value = self._value.index_select(0, rows)
+            selected._buffer = self._buffer.index_select(0, rows)
             selected._capacity, selected.length = self._capacity, self.length
         return selected
 
@@ -147,19 +151,27 @@ class ConcatenatedCache(KeyValueCache):
 
     def __init__(
         self,
-        key: Float[Tensor, "batch heads time d_k"],
-        value: Float[Tensor, "batch heads time d_v"],
+        key: Float[Tensor, "batch heads time d"],
+        value: Float[Tensor, "batch heads time d"],
     ) -> None:
         super().__init__()
         self._key, self._value, self.length = key, value, key.shape[-2]
 
     def append(
-        self, key: Float[Tensor, "batch heads new d_k"], value: Float[Tensor, "batch heads new d_v"]
-    ) -> tuple[Float[Tensor, "batch heads time d_k"], Float[Tensor, "batch heads time d_v"]]:
+        self, key: Float[Tensor, "batch heads new d"], value: Float[Tensor, "batch heads new d"]
+    ) -> tuple[Float[Tensor, "batch heads time d"], Float[Tensor, "batch heads time d"]]:
         """Append new positions; return the keys and values of all positions."""
-        past_key, past_value = self.read()
-        self._key, self._value = torch.cat((past_key, key), -2), torch.cat((past_value, value), -2)
+        self._key, self._value = (
+            torch.cat((self._key, key), -2),
+            torch.cat((self._value, value), -2),
+        )
         self.length = self._key.shape[-2]
+        return self.read()
+
+    def read(
+        self,
+    ) -> tuple[Float[Tensor, "batch heads time d"], Float[Tensor, "batch heads time d"]]:
+        """Return the keys and values of all positions."""
         return self._key, self._value
 
 
@@ -167,9 +179,10 @@ def _ensure_capacity(buffer: Tensor | None, new: Tensor, end: int) -> Tensor:
     """Return a buffer for at least `end` positions, with the content of the old one."""
     batch, heads, _, width = new.shape
     if buffer is not None:
-        expected, given = (*buffer.shape[:2], buffer.shape[-1]), (batch, heads, width)
+        expected = [buffer.size(0), buffer.size(1) // 2, buffer.size(3)]
+        given = [batch, heads // 2, width]
         if given != expected:  # a batch of one would be broadcast to all rows without an error
-            raise UserError(f"expected [batch, heads, width] {[*expected]}, got {[*given]}")
+            raise UserError(f"expected [batch, heads, width] {expected}, got {given}")
         if buffer.shape[-2] >= end:
             return buffer
     capacity = max(2 * end, MIN_CAPACITY)

@@ -166,13 +166,14 @@ class KVState:
     """
 
     def __init__(
-        self, caches: list[KeyValueCache], fast_step: FastStep | None, tokens: Tensor | None = None
+        self, caches: list[KeyValueCache], fast_step: FastStep | None, tokens: list[Tensor]
     ) -> None:
-        self.caches, self.fast_step, self.tokens = caches, fast_step, tokens
+        self.caches, self.fast_step = caches, fast_step
+        self.tokens = tokens  # [batch, some] each: they are joined when they are read again
 
     def select(self, rows: Int[Tensor, " chosen"]) -> "KVState":
         """Return the state of these rows of the batch."""
-        tokens = None if self.tokens is None else self.tokens[rows]
+        tokens = [torch.cat(self.tokens, 1)[rows]] if self.tokens else []
         return KVState([cache.select(rows) for cache in self.caches], self.fast_step, tokens)
 
     def with_empty_caches(self) -> "KVState":
@@ -259,30 +260,30 @@ class TransformerLM(LanguageModel):
 
     def init_state(self) -> KVState:
         fast = None if has_hooks(self) or self.training else self._build_fast_step()
-        return KVState([KeyValueCache() for _ in self.blocks], fast)
+        return KVState([KeyValueCache() for _ in self.blocks], fast, [])
 
     def step(self, tokens: Int[Tensor, " batch"], state: KVState) -> tuple[Tensor, KVState]:
         if state.fast_step is None or is_tracing() or self._is_full(state, 1):
             return super().step(tokens, state)
-        self._update_recent_tokens(tokens.unsqueeze(1), state)
+        self._keep_recent_tokens(tokens.unsqueeze(1), state)
         return state.fast_step(tokens, state.caches), state
 
     def forward_features(self, ids: Tensor, state: KVState | None) -> tuple[Tensor, KVState | None]:
         if state is None:
             return self.run_blocks(ids, None), None
-        recent = self._update_recent_tokens(ids, state)
+        self._keep_recent_tokens(ids, state)
         if self._is_full(state, ids.shape[1]):
             # All positions are used up: start again with the later half of the context.
-            state, ids = state.with_empty_caches(), recent
+            assert self.max_positions is not None
+            ids = torch.cat(state.tokens, 1)[:, -max(self.max_positions // 2, 1) :]
+            state.tokens = [ids]
+            state = state.with_empty_caches()
         return self.run_blocks(ids, state.caches), state
 
-    def _update_recent_tokens(self, ids: Tensor, state: KVState) -> Tensor:
-        """Append tokens to the state's recent ones; keep as many as are read again."""
-        if self.max_positions is None:
-            return ids
-        tokens = ids if state.tokens is None else torch.cat((state.tokens, ids), 1)
-        state.tokens = tokens[:, -max(self.max_positions // 2, 1) :]
-        return state.tokens
+    def _keep_recent_tokens(self, ids: Tensor, state: KVState) -> None:
+        """Append tokens to the state's recent ones if they may be read again."""
+        if self.max_positions is not None:
+            state.tokens.append(ids)
 
     def _is_full(self, state: KVState, new: int) -> bool:
         """Return True if `new` more tokens would exceed the number of positions."""
