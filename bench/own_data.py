@@ -2,13 +2,14 @@
 
     python bench/own_data.py [--only sentences] [--splits 3] [--minutes 2]
 
-Three sets of labeled texts, each shuffled and divided again for each split:
+Four sets of labeled texts, each shuffled and divided again for each split:
 
 - sentences: positive and negative sentences of film reviews, 3,000 rows to train on.
 - genres: 40 words around the name of a genre in a review of IMDB, without all names of genres; four
   classes, 10,000 rows with those of the test, as long as the texts of AG News.
 - persons: captions of Multi30k, about a dozen words, that name a man, a woman, a boy or a girl,
   without these words; 10,000 rows.
+- reviews: whole reviews of IMDB's training part, some 230 words, positive or negative; 5,000 rows.
 
 Test rows are 2,000 others. The command gets a folder with train.csv and test.csv and nothing else.
 The baselines are naive Bayes, TF-IDF with logistic regression, and NBSVM (Wang and Manning, 2012),
@@ -89,10 +90,18 @@ def read_persons() -> Iterator[Row]:
             yield " ".join(pattern.sub(" ", line).split()), names.pop()
 
 
+def read_reviews() -> Iterator[Row]:
+    """Yield the labeled reviews of the training part."""
+    for line in read_lines(data_folder() / "imdb" / "train.jsonl.gz"):
+        row = json.loads(line)
+        yield row["text"], str(row["label"])
+
+
 SETS: dict[str, tuple[Callable[[], Iterator[Row]], int]] = {
     "sentences": (read_sentences, 3000),
     "genres": (read_genres, 8000),
     "persons": (read_persons, 10_000),
+    "reviews": (read_reviews, 5000),
 }
 
 

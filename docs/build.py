@@ -46,7 +46,7 @@ NAVIGATION = {
         "interop/jupyter",
         "interop/moodle",
     ),
-    "Further": ("tracking", "cluster", "threads"),
+    "Further": ("tracking", "scale", "cluster", "threads"),
     "Develop": ("extending", "design", "decisions"),
 }
 REFERENCE = "reference/"

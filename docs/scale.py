@@ -24,7 +24,7 @@ def measured_rows() -> dict[str, list[dict[str, Any]]]:
     """Return the measurements of each kind of data that came to an end."""
     measured = json.loads(RESULTS.read_text(encoding="utf-8"))
     return {
-        name: [row for row in measured[name] if row["seconds"] is not None]
+        name: [row for row in measured[name]["rows"] if row["seconds"] is not None]
         for name in NAMES
         if name in measured
     }
