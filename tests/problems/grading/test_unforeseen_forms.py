@@ -13,6 +13,7 @@ import pytest
 
 from workings.errors import UserError
 from workings.problems.grading import grade
+from workings.problems.grading.hand_ins import read_hand_ins
 from workings.problems.problem_file import format_toml
 from workings.problems.sheets import Sheet, make_sheet
 from workings.problems.sheets.rounded_solution import CellTexts, make_answer_key
@@ -360,6 +361,19 @@ def test_answers_may_be_the_archive_that_a_platform_makes(root: str, tmp_path: P
     (tmp_path / "all.zip").write_bytes(b"PK")
     with pytest.raises(UserError, match="expected a folder or a ZIP archive"):
         grade(tmp_path / "sheet", tmp_path / "all.zip")
+
+
+def test_learning_platforms_name_files_after_students(tmp_path: Path) -> None:
+    names = {
+        "Ng, Eve_12_assignsubmission_file_/a.toml": ("Ng, Eve", "12"),
+        "ngeve_LATE_13_99_a-1.toml": ("ngeve", "13"),
+        "Sheet 3_ngeve_attempt_2026-11-19-10-00-00.txt": ("ngeve", "ngeve"),
+        "Sheet 3_ngeve_attempt_2026-11-19-10-00-00_a.toml": ("ngeve", "ngeve"),
+        "14-99 - Eve Ng - Nov 19, 2026 1005 PM/a.toml": ("Eve Ng", "14"),
+        "15-99 - Al O - Nov 9, 2026 705 AM - a.toml": ("Al O", "15"),
+    }
+    write(tmp_path, {**dict.fromkeys(names, ""), "index.html": "", "submission_metadata.yml": ""})
+    assert {(h.student, h.id) for h in read_hand_ins(tmp_path)} == set(names.values())
 
 
 @pytest.mark.parametrize(

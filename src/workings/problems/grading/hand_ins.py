@@ -1,9 +1,11 @@
-"""Find what each student handed in: folders, single files, Moodle's and Canvas's downloads.
+"""Find what each student handed in: folders, single files, downloads of learning platforms.
 
 answers/alice/problem-01.toml                                 one folder per student, also nested
 answers/bob.toml                                              one file for all problems
 answers/Eve Ng_81234_assignsubmission_file_/sheet.ipynb       Moodle's download
 answers/ngeve_5123_99871_problem-01.toml                      Canvas's download
+answers/Sheet_ngeve_attempt_2026-11-19-10-00-00_a.toml        Blackboard's download
+answers/5123-99 - Eve Ng - Nov 19, 2026 1005 PM/a.toml        Brightspace's download
 
 An answer that cannot be read is reported and does not affect the other answers.
 """
@@ -30,11 +32,23 @@ MAX_FILE_BYTES = 20_000_000
 _MAX_FILES = 500  # per student
 _MAX_ARCHIVED_BYTES = 50_000_000
 _MAX_ARCHIVE_DEPTH = 2  # an archive in an archive is read
-_IGNORED_NAMES = ("__MACOSX", "desktop.ini", "thumbs.db")  # names with a dot are ignored, too
+_IGNORED_NAMES = (
+    "__MACOSX",
+    "desktop.ini",
+    "thumbs.db",
+    "submission_metadata.yml",
+)  # names with a dot are ignored, too
 _MOODLE = re.compile(
     r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<file>.*)"
 )
 _CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<id>\d+)_(?P<submission>\d+)_(?P<file>.+)")
+_BLACKBOARD = re.compile(
+    r".+_(?P<name>(?P<id>[^_]+))_attempt_\d{4}(?:-\d\d){5}(?:_(?P<file>.+)|\.txt)"
+)
+_BRIGHTSPACE = re.compile(
+    r"(?P<id>\d+)-\d+ - (?P<name>.+?) - \w{3} \d{1,2}, \d{4} \d{3,4} [AP]M(?: - (?P<file>.+))?"
+)
+_PLATFORMS = (_MOODLE, _CANVAS, _BLACKBOARD, _BRIGHTSPACE)
 _STUDENT_AND_PROBLEM = re.compile(  # ann_problem-01: a file of each problem beside other students'
     r"(?P<name>.*\w)[\s_\-.]+(?:problem|exercise|aufgabe|exercice|bài)[\s_\-.]*\d{1,3}",
     re.IGNORECASE,
@@ -43,6 +57,7 @@ _OWN_FILES = ("sheet.html", "sheet.json", "policy.toml")  # handed back with the
 _BYPRODUCTS = (".xml", ".log", ".aux", ".out", ".toc", ".synctex", ".css", ".js", ".bak", ".pyc")
 _DATA = (".toml", ".json", ".ipynb", ".csv", ".tsv", ".xlsx", ".xlsm", ".ods")
 _DOCUMENTS = (".tex", ".latex", ".md", ".py")
+_NO_TEXT = b"There is no student submission text data"
 _NOTEBOOK_MARK = b"claim_1["  # in a page that a notebook was exported to, which is sheet.html, too
 
 
@@ -63,16 +78,11 @@ class Submission:
 
 @dataclass(frozen=True)
 class HandIn:
-    """Where the files of one student are; `file_name` is set for a file without a folder."""
+    """Where the files of one student are."""
 
     student: str
     id: str
     paths: list[tuple[Path, str]] = field(default_factory=list)  # and the name of each file
-
-
-def list_students(folder: Path) -> list[tuple[str, str]]:
-    """Return the name and id of everyone who handed in, sorted by name."""
-    return [(hand_in.student, hand_in.id) for hand_in in _list_hand_ins(folder)]
 
 
 def read_submission(hand_in: HandIn, problems: Sequence[SheetProblem]) -> Submission:
@@ -88,8 +98,8 @@ def read_submission(hand_in: HandIn, problems: Sequence[SheetProblem]) -> Submis
     return submission
 
 
-def _list_hand_ins(folder: Path) -> list[HandIn]:
-    """Return the files of every student, sorted by name."""
+def read_hand_ins(folder: Path) -> list[HandIn]:
+    """Return what everyone handed in, sorted by name."""
     if not folder.is_dir():
         raise UserError(f"{folder}: expected a folder with one folder or file per student")
     hand_ins: dict[tuple[str, str], HandIn] = {}
@@ -105,29 +115,22 @@ def _list_hand_ins(folder: Path) -> list[HandIn]:
 def _list_entries(folder: Path) -> Iterator[Path]:
     """Yield the entries of a folder; a folder that is a download stands for its own entries."""
     for entry in sorted(folder.iterdir()):
-        if _is_ignored(entry.name):
+        if _is_ignored(entry.name) or entry.name == "index.html":  # Brightspace's list of files
             continue
         is_folder = entry.is_dir() and not entry.is_symlink()
         if is_folder and any(
-            pattern.fullmatch(child.name)
-            for child in entry.iterdir()
-            for pattern in (_MOODLE, _CANVAS)
+            pattern.fullmatch(child.name) for child in entry.iterdir() for pattern in _PLATFORMS
         ):
             yield from _list_entries(entry)
         else:
             yield entry
 
 
-def read_hand_ins(folder: Path) -> list[HandIn]:
-    """Return what everyone handed in."""
-    return _list_hand_ins(folder)
-
-
 def _parse_entry(entry: Path, is_folder: bool) -> tuple[str, str, str]:
     """Return the student, the id and the name of the file from the name of an entry."""
-    for pattern in (_MOODLE, _CANVAS):
+    for pattern in _PLATFORMS:
         match = pattern.fullmatch(entry.name)
-        if match is not None and (pattern is _MOODLE or not is_folder):
+        if match is not None and (pattern in (_MOODLE, _BRIGHTSPACE) or not is_folder):
             return match["name"].strip(), match["id"], match["file"] or entry.name
     student = entry.name if is_folder else _remove_suffixes(entry.name)
     if not is_folder and (match := _STUDENT_AND_PROBLEM.fullmatch(student)):
@@ -186,6 +189,7 @@ def _read_path(
     members = _unpack(name, content, submission)
     for member, data in sorted(members, key=lambda entry: _rank(entry[0])):
         is_own = PurePosixPath(member).name in _OWN_FILES and _NOTEBOOK_MARK not in data
+        is_own |= _NO_TEXT in data  # Blackboard says who handed in what
         if not is_own and _get_suffix(member) not in _BYPRODUCTS:
             _read_content(member, data, problems, submission)
 

@@ -226,6 +226,8 @@ class _SheetMaker:
 
     def _draw_problem(self, rng: Random, number: int) -> tuple[dict[str, Any], Problem] | None:
         """Draw a problem; None if it is not suitable."""
+        if self._is_listed:  # of several kinds that take turns, only one uses up its list
+            number = len(self._seen) + 1
         try:
             table = draw_problem_table(self.plan, rng, self.seed, number)
         except SamplingError:
