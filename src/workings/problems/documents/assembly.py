@@ -140,6 +140,7 @@ class AttentionAssembler:
         for step in _STEPS:
             self._take_claims(claims, step, heads)
         self._take_reprints(given, claims, heads)
+        self._start_from_scores(given, claims)
         table: dict[str, Any] = dict(self._settings)
         if self._vectors is None and prints.is_by_token("X"):
             self._vectors = "rows"
@@ -168,6 +169,16 @@ class AttentionAssembler:
             is_old = role in ("W_Q", "W_K", "W_V") and role in given and not own
             if is_old and shape_of(given[role])[1 if self._columns else 0] != width:
                 given.pop(role)
+
+    def _start_from_scores(self, given: dict[str, Rows], claims: dict[str, Versions]) -> None:
+        """Give the scores of an example without queries and keys, if a step follows them."""
+        name = next((name for name in ("scores", "scaled", "masked") if name in claims), None)
+        scores = claims[name][0] if name is not None else None
+        if {"X", "Q", "K"} & given.keys() or scores is None or len(claims) < 2:
+            return
+        if name is not None and not any("?" in row for row in scores):
+            given["scores"] = scores
+            del claims[name]
 
     def _take_reprints(
         self, given: dict[str, Rows], claims: dict[str, Versions], heads: int

@@ -207,8 +207,10 @@ def _choose_kinds(
             if any(statements[k].value is not None for k in members):
                 counts[kind] = counts.get(kind, 0) + 1.0
         if not counts:
+            spoken = find_kinds(headings[section]) or find_kinds(texts[section])
+            only = next(iter(spoken)) if len(spoken) == 1 else "attention"
             for k in members:
-                kinds[k] = previous or "attention"
+                kinds[k] = previous or only
             continue
         _unite_recurrent(counts, [votes[k] for k in members], previous)
         strong = {kind for kind, count in counts.items() if count >= 2} or set(counts)
@@ -559,6 +561,8 @@ def find_place(example: Example, source: Source) -> Place:
         givens += [e for e in example.entries if e.role in ("Q", "K", "V") and not e.is_factor]
         if any(e.role in ("Q", "K", "V") for e in example.inherited):
             givens = [e for e in givens if is_given(example.kind, e.role)]
+        if not any(e.role in ("Q", "K") for e in (*example.entries, *example.inherited)):
+            givens += [e for e in example.entries if e.role == "scores" and not e.is_factor]
     entries: Iterable[Entry] = givens or example.entries
     first = min(entries, key=lambda entry: entry.statement.line, default=None)
     if first is None:

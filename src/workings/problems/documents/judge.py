@@ -171,7 +171,8 @@ class ExampleJudge:
             return None
         text, table, setting = self._find_stated(), dict(assembly.table), report.problem.setting
         is_said = mentions_scaling(text) and not says_unscaled(text)
-        if is_said and "scale" in problem.undeclared and setting.scale != problem.setting.scale:
+        is_other = setting.scale not in (problem.setting.scale, assembly.possible_scale)
+        if is_said and "scale" in problem.undeclared and is_other:
             table["scale"] = "sqrt(d_k)"
         is_unmasked = setting.mask is None and not setting.causal
         is_masked = assembly.adds_mask or mentions_mask(text)

@@ -91,6 +91,9 @@ _CAPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
 }
 
+_INPUTS = re.compile(
+    r"^\W*(?:(?:the|die|les|las|los)\s+)?(?:input|eingabe|entrée|entrada|输入)", re.IGNORECASE
+)
 
 _GIVENS = frozenset({"X", "W", "b", "gamma", "beta", "eps", "width", "base", "W_xh", "W_hh"})
 
@@ -268,7 +271,9 @@ class LayerNames:
 
     def _resolve_recurrent(self, statement: Statement, symbol: Symbol | None) -> list[Entry]:
         if symbol is None:
-            return []
+            is_alone = len([element for element in statement.elements if element]) == 1
+            is_input = is_alone and _INPUTS.search(statement.label) and statement.value_grid >= 0
+            return [self._make("X", statement, "caption")] if is_input else []
         numbers = get_numbers(symbol)
         gate = self._find_gate(symbol)
         if gate is not None:

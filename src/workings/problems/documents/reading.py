@@ -17,6 +17,7 @@ from workings.problems.documents.matrices import MAX_TEXT_CHARS
 from workings.problems.documents.reports import DocumentReport, Unread, format_places
 from workings.problems.documents.sources import Source, read_source
 from workings.problems.documents.sources.formats import MAX_DOCUMENT_BYTES
+from workings.problems.documents.states import name_as_attention
 from workings.problems.problem import Problem
 from workings.problems.problem_file import (
     ProblemReader,
@@ -93,6 +94,7 @@ def judge_source(
         symbol = get_symbol(statement)
         if symbol is not None and normalize_name(symbol.text) in ignored:
             statement.value, statement.problem = None, "it is ignored"
+    statements = name_as_attention(statements)
     examples = split_examples(source, statements, kind)
     texts = _collect_texts(source)
     reports, unread, used = [], list[Unread](), set[int]()

@@ -23,6 +23,7 @@ _CONSEQUENCES = frozenset(
     ["so", "thus", "hence", "therefore", "somit", "daher", "damit", "folglich", "donc", "ainsi",
      "luego", "entonces", "así", "所以", "因此"]
 )  # fmt: skip
+_WIDTH = re.compile(r"[dn](?:_?\{?(?:k|model|v|h|head)\}?)?", re.IGNORECASE)
 _ASSIGNED = re.compile(r"(?:^|\v)\s*([A-Za-z]\w+)\s*=(?!=)")
 
 
@@ -157,8 +158,10 @@ def join_runs(runs: Sequence[Run]) -> list[Run]:
                 not any(token.kind == "rel" for token in parts[0].tokens)
                 and parts[0].joins
                 and joined
-                and _is_formula_part(parts[0])
-                and not _is_complete(joined[-1], parts[0])
+                and (
+                    (_is_formula_part(parts[0]) and not _is_complete(joined[-1], parts[0]))
+                    or _is_next_factor(joined[-1], parts[0], run)
+                )
                 and parts[0].line - joined[-1].last_line <= 2
             ):
                 parts.insert(0, joined.pop())
@@ -189,12 +192,7 @@ def join_runs(runs: Sequence[Run]) -> list[Run]:
                 parts.insert(0, joined.pop())
             tokens = [token for part in parts for token in part.tokens]
             joined.append(replace(parts[0], tokens=[*tokens, *run.tokens], last_line=run.line))
-        elif (
-            previous is not None
-            and run.joins
-            and previous.tokens[-1].text in ("×", "*", "·")
-            and run.tokens[0].kind == "grid"
-        ):
+        elif previous is not None and run.joins and _is_next_factor(previous, run):
             joined[-1] = replace(
                 previous, tokens=[*previous.tokens, *run.tokens], last_line=run.line
             )
@@ -203,8 +201,22 @@ def join_runs(runs: Sequence[Run]) -> list[Run]:
     return joined
 
 
+def _is_next_factor(previous: Run, run: Run, following: Run | None = None) -> bool:
+    """Return True for a matrix that multiplies the one before a line end: = [A], then [V] = …"""
+    after = [*run.tokens, *(following.tokens if following is not None else [])]
+    kinds = [token.kind for token in (*previous.tokens[-2:], *after[:2])]
+    is_product = kinds == ["rel", "grid", "grid", "rel"] and run.line - previous.last_line <= 2
+    return is_product or (previous.tokens[-1].text in ("×", "*", "·") and after[0].kind == "grid")
+
+
 def _is_awaited(previous: Run, run: Run) -> bool:
-    """Return True if a run completes one that ends with a relation; a colon awaits a matrix."""
+    """Return True if a run completes one that ends with a relation; a colon awaits a matrix.
+
+    "d_model = 4:" is complete.
+    """
+    kinds = [token.kind for token in previous.tokens]
+    if kinds == ["sym", "rel", "num", "rel"] and _WIDTH.fullmatch(previous.tokens[0].text):
+        return False
     return previous.tokens[-1].text != ":" or run.tokens[0].kind == "grid"
 
 

@@ -33,7 +33,7 @@ _ATTENTION_CAPTIONS: tuple[tuple[str, str], ...] = (
     ("Q", r"\bquer(?:y|ies)\b|anfragen?\b|abfragen?\b|requêtes?|consultas?|查询|truy vấn|запрос|interrogazion|クエリ|쿼리"),
     ("K", r"\bkeys?\b|schlüssel|\bclés?\b|\bclaves?\b|键|\bkhóa\b|\bkhoá\b|ключ|chiav[ei]|\bchaves?\b|sleutels?|キー|(?<![가-힣])키(?![가-힣])"),
     ("V", r"\bvalues?\b|\bwerte?\b|valeurs?|valores?|值|giá trị|значени|\bvalori\b|waarden?|バリュー|밸류"),
-    ("X", r"\binputs?\b|embeddings?|eingabe|entrées?|entradas?|输入|嵌入|đầu vào|\bвход|ingress[oi]|invoer|入力|입력|\btokens?\b|word vectors|wortvektoren"),
+    ("X", r"\binputs?\b|embeddings?|\bembedded\b|eingabe|entrées?|entradas?|输入|嵌入|đầu vào|\bвход|ingress[oi]|invoer|入力|입력|\btokens?\b|word vectors|wortvektoren"),
 )  # fmt: skip
 _CAPTIONS = [(role, re.compile(pattern, re.IGNORECASE)) for role, pattern in _ATTENTION_CAPTIONS]
 
@@ -137,7 +137,7 @@ _KINDS = {
     "gru": re.compile(r"\bgru\b|gated recurrent|reset gate|update gate|重置门|更新门", re.IGNORECASE),
     "rnn": re.compile(r"\brnn\b|recurrent|elman|rekurrent|récurrent|recurrente|循环(?:神经)?网络", re.IGNORECASE),
     "layer_norm": re.compile(r"layer[- ]?norm|schichtnorm|normali[sz]|层归一化|normalización|normalisierung", re.IGNORECASE),
-    "positions": re.compile(r"position", re.IGNORECASE),
+    "positions": re.compile(r"position|sinuso", re.IGNORECASE),
     "feed_forward": re.compile(r"feed[- ]?forward|\bffn\b|\bmlp\b|perceptron|relu|前馈", re.IGNORECASE),
     "attention": re.compile(r"attention|aufmerksamkeit|atención|注意力|query|queries", re.IGNORECASE),
 }  # fmt: skip

@@ -10,6 +10,10 @@ from workings.problems.documents.matrices import Rows
 
 _NUMBER = re.compile(r"-?\d+\.(\d*)(\s*)(?=([-\d,\]\[])|$)")
 _SCIENTIFIC = re.compile(r"-?\d\.\d{1,12}e[+-]?\d{2}", re.IGNORECASE)
+_INNER_LIST = re.compile(r"\[([^\[\]]*)\]")
+_COMMA = re.compile(r"(?<=\d),(?=\d)")
+_COMMA_CELL = re.compile(r"[-+−]?(?:\d+(?:,\d+)?|∞|inf)|[?…]", re.IGNORECASE)
+_FRACTION_CELL = re.compile(r"[-+−]?0,\d{2,}")  # [0,1] is a vector of two numbers
 _SMALLEST_UNIT = Decimal("1e-20")
 
 
@@ -34,6 +38,34 @@ def restore_zeros(text: str) -> str:
         return number + "0" * missing + cell[2][missing:]
 
     return _NUMBER.sub(pad, text)
+
+
+def use_decimal_points(text: str) -> str:
+    """Return a list with points for decimal commas, if something else separates its numbers.
+
+    >>> use_decimal_points("[[0,71 ; 0], [1,41 ; 0,71]]"), use_decimal_points("[1,2; 3,4]")
+    ('[[0.71 , 0], [1.41 , 0.71]]', '[1,2; 3,4]')
+    >>> use_decimal_points("[0,71 0,29; 0,5 0,5]"), use_decimal_points("[0,71, 0,29]")
+    ('[0.71 0.29; 0.5 0.5]', '[0.71, 0.29]')
+    """
+    lists = [inner for inner in _INNER_LIST.findall(text) if inner.strip()]
+    if not lists or not any(_COMMA.search(inner) for inner in lists):
+        return text
+    is_nested = text.count("[") > 1
+    for separator in (r"\s*;\s*", r"\s*;\s*|(?<=\S)\s+(?=\S)", r",\s+"):
+        rows = [re.split(separator, inner.strip()) for inner in lists]
+        cells = [cell for row in rows for cell in row]
+        if len(cells) == len(rows) or not all(_COMMA_CELL.fullmatch(cell) for cell in cells):
+            continue
+        is_between_rows = separator == r"\s*;\s*"
+        is_plain = is_nested if is_between_rows else separator != r",\s+"
+        is_plain &= is_between_rows or any(" " in inner.replace("; ", ";") for inner in lists)
+        if is_plain or any(_FRACTION_CELL.fullmatch(cell) for cell in cells):
+            pointed = _COMMA.sub(".", text)
+            if not is_between_rows:
+                return pointed
+            return _INNER_LIST.sub(lambda match: match[0].replace(";", ","), pointed)
+    return text
 
 
 def share_decimals(rows: Rows) -> Rows:

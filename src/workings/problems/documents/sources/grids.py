@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from workings.errors import UserError
 from workings.problems.documents import latex
 from workings.problems.documents.matrices import Rows, parse_matrix
-from workings.problems.documents.sources.array_prints import restore_zeros, share_decimals
+from workings.problems.documents.sources.array_prints import (
+    restore_zeros,
+    share_decimals,
+    use_decimal_points,
+)
 from workings.problems.documents.sources.cells import is_arithmetic, read_cell
 from workings.problems.numbers import MAX_SIDE, transpose_rows
 
@@ -30,7 +34,8 @@ _SYMBOLIC = re.compile(
 )
 _FRACTION = re.compile(r"\\[a-z]?frac|\\sqrt")
 _TUPLE = re.compile(
-    r"(?<=[=≈:])\s{0,3}\(((?:[^()=]|\([^()=]{1,400}\)){3,2000})\)(?!\s*[-+*/·×^\d])"
+    r"(?<=[=≈:])\s{0,3}(?:\\left\s?)?\(((?:[^()=]|\([^()=]{1,400}\)){3,2000})\)"
+    rf"(?!\s*(?!{latex.TRANSPOSE})[-+*/·×^\d])"
 )
 _TUPLE_ROW = re.compile(r"\(([^()]*)\)")
 _LIST_OF_TUPLES = re.compile(r"\[\s*(?:\([^()\[\]]+\)[\s,;]*)+\]")
@@ -235,8 +240,8 @@ def _find_lists(text: str) -> Iterator[tuple[int, int]]:
 def _find_tuples(text: str) -> Iterator[FoundGrid]:
     """Yield vectors and matrices in parentheses after an equals sign: x = (1; 0,5)."""
     for match in _TUPLE.finditer(text):
-        body = match[1]
-        grid = _read_tuples(match.start(1) - 1, match.end(), body)
+        body = match[1].removesuffix("\\right")
+        grid = _read_tuples(match.start(), match.end(), body)
         if grid.rows and (len(grid.rows) > 1 or len(grid.rows[0]) > 1):
             yield grid
 
@@ -273,7 +278,7 @@ def _read_list(text: str, start: int, end: int) -> FoundGrid | None:
         return _read_tuples(start, end, body)
     if not re.search(r"[,;]", body):
         body = _LOST_SPACE.sub(r" \1", body)
-    body = restore_zeros(body) if "." in body else body
+    body = restore_zeros(body) if "." in body else use_decimal_points(body)
     head = raw[: raw.index("[")]
     try:
         rows = parse_matrix(head + body + (")" if head else ""), "it")

@@ -18,6 +18,9 @@ _SYMBOL = re.compile(
     rf"[A-Za-zα-ω][\u0300-\u036f]?'{{0,2}}(?:\d{{1,2}}|(?:{_SCRIPT}){{1,2}}|[QKVO])?"
 )
 _TIME = re.compile(r"t|time|step|tick|zeit|schritt|pas|paso|时间", re.IGNORECASE)
+_COUNT = re.compile(
+    r"\W*(?:pos(?:itions?)?|tokens?|index|idx|i|n|no|nr|#|row|wort|zeile|词|位置)\W*", re.IGNORECASE
+)
 _PREVIOUS = re.compile(r"_(?:\{?\(?t\s?-\s?1\)?\}?|\{?(?:prev|old|before)\}?)$")
 _SUM = re.compile(r"(?:row\s+)?sum|Σ|Σ_j|total|(?:zeilen)?summe|somme|suma|总和|和", re.IGNORECASE)
 _LETTER = re.compile(r"[a-z]|[a-z]_[a-z]")
@@ -51,6 +54,8 @@ def find_table_parts(cells: Cells) -> Iterator[TablePart]:
     numbers = [[_read(cell) for cell in row] for row in texts]
     if _has_counted_header(texts, numbers):
         numbers[0] = [None] * width
+    if _has_counted_column(texts):
+        numbers = [[None, *row[1:]] for row in numbers]
     yield from _take_traces(texts, numbers)
     used: set[tuple[int, int]] = set()
     blocks = []
@@ -81,6 +86,14 @@ def _has_counted_header(texts: list[list[str]], numbers: list[list[str | None]])
     return is_counted and all(
         row[0] and number[0] is None for row, number in zip(texts[1:], numbers[1:], strict=True)
     )
+
+
+def _has_counted_column(texts: list[list[str]]) -> bool:
+    """Return True if the first column counts the rows, and its header says so."""
+    counts = [str(k) for k in range(len(texts) + 1)]
+    column = [row[0] for row in texts if row]
+    is_counted = column[1:] in (counts[1 : len(column)], counts[: len(column) - 1])
+    return len(column) > 2 and is_counted and bool(_COUNT.fullmatch(to_plain(column[0])))
 
 
 def _read(cell: str) -> str | None:

@@ -84,6 +84,13 @@ _SPOKEN_WEIGHTS = re.compile(  # softmax: 0.88 and 0.12
     re.IGNORECASE,
 )
 
+_SPOKEN_INPUTS = re.compile(  # inputs: 1.0, 2.0, -1.0
+    r"((?:^|[\s$*])(?:x|inputs?|eingaben?|entr[ée]es?|entradas?|输入)(?:\s+[^\W\d_]{3,}){0,2}\$?\s*"
+    r"(?:[:=]|\bare\b|\bsind\b|\bsont\b|\bson\b)\s*)"
+    r"(-?\d+(?:[.,]\d+)?(?:(?:,\s+|;\s*|,?\s+(?:and|und|et|y)\s+)-?\d+(?:[.,]\d+)?)+)(?=\$?[.;]?\s*$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
 _JULIA_PRINT = re.compile(  # 2×3 Matrix{Float64}: above the numbers
     r"^(?:julia> ?([^\n]*)\n)?\s*(?:\d+×\d+|\d+-element) [^\n\[\]]{3,80}:[ \t]*$", re.MULTILINE
 )
@@ -105,6 +112,7 @@ def add_text(source: Source, raw: str, place_of: PlaceOf, *, is_code: bool = Fal
     text = _R_PRINT.sub(_strip_indices, text) if "[,1]" in text else text
     text = _JULIA_PRINT.sub(_name_julia_print, text) if "×" in text or "-element" in text else text
     text = _SPOKEN_WEIGHTS.sub(_bracket_weights, text) if "0" in text else text
+    text = _SPOKEN_INPUTS.sub(_bracket_inputs, text)
     text = _mark_grids(source, text, place_of)
     lines, numbers = _split_lines(text)
     tabled = _add_tables(source, lines, numbers, place_of)
@@ -159,6 +167,12 @@ def _bracket_weights(match: re.Match[str]) -> str:
     numbers = _WEIGHT.findall(match[2])
     separator = "; " if "," in numbers[0] else ", "
     return f"{match[1]}[{separator.join(numbers)}]"
+
+
+def _bracket_inputs(match: re.Match[str]) -> str:
+    """Return the inputs of a sentence as a row: inputs = [1.0, 2.0]."""
+    numbers = re.findall(r"-?\d+(?:[.,]\d+)?", match[2])
+    return f"{match[1]}[{', '.join(number.replace(',', '.') for number in numbers)}]"
 
 
 def _strip_indices(match: re.Match[str]) -> str:
