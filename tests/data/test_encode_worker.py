@@ -1,6 +1,7 @@
 """Encoding in several processes, and arrays of ids that equal the lists."""
 
 import os
+import time
 from itertools import chain
 from random import Random
 
@@ -108,7 +109,12 @@ def test_the_cache_keeps_to_its_limit(tmp_path, monkeypatch):
         return ids
 
     first = encode("a")
+    for name, age in ((".killed.uint16.part", 2), (".writing.uint16.part", 0)):
+        part = tmp_path / "workings" / "tokens" / name
+        part.write_bytes(b"")
+        utime(part, (time.time() - 86_400 * age,) * 2)
     encode("b")
+    assert [p.name for p in part.parent.glob(".*.part")] == [part.name]
     encode("a")
     encode("c")  # b was not used for longest
     files = [p for p in (tmp_path / "workings" / "tokens").iterdir() if p.suffix == ".uint16"]

@@ -1,6 +1,7 @@
 """Train a model from a recipe, or on your own data without one."""
 
 import argparse
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from workings.cli import (
@@ -11,7 +12,10 @@ from workings.cli import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from workings.config import Field
+    from workings.training.logging import LogMode
 
 HELP = "train a model from a recipe, or on your own data"
 TRACKERS = ("tensorboard", "wandb", "mlflow")
@@ -143,10 +147,11 @@ def run(arguments: argparse.Namespace) -> int:
             recipe = read_recipe(path, arguments.changes, start_from=start_from)
             name = path.stem
 
-    from workings.interop.formats import describe_formats
-    from workings.training.finetuning import read_start_recipe
-    from workings.training.runs import restore_environment, train_recipe, write_record
-    from workings.training.trainer import TrainingInterrupt
+    with _show_loading(arguments.mode):
+        from workings.interop.formats import describe_formats
+        from workings.training.finetuning import read_start_recipe
+        from workings.training.runs import restore_environment, train_recipe, write_record
+        from workings.training.trainer import TrainingInterrupt
 
     if repeated is not None:
         with report_on_local_rank_zero():
@@ -178,6 +183,21 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+@contextmanager
+def _show_loading(mode: "LogMode") -> "Iterator[None]":
+    """Show a progress bar while torch is imported, which takes seconds on a busy machine."""
+    import sys
+
+    from workings.training.progress_bar import ProgressBar
+
+    bar = ProgressBar(sys.stderr, enabled=mode == "progress" and is_local_rank_zero())
+    bar.update(0, 1, "loading torch")
+    try:
+        yield
+    finally:
+        bar.clear()
+
+
 def _train_own_data(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
@@ -197,11 +217,12 @@ def _train_own_data(arguments: argparse.Namespace) -> int:
             )
         stated = override({}, arguments.changes, list_recipe_keys())
 
-    from workings.interop.formats import describe_formats
-    from workings.training.finetuning import load_pretrained
-    from workings.training.own_data import DEFAULT_MINUTES, train_own_data
-    from workings.training.runs import write_record
-    from workings.training.trainer import TrainingInterrupt
+    with _show_loading(arguments.mode):
+        from workings.interop.formats import describe_formats
+        from workings.training.finetuning import load_pretrained
+        from workings.training.own_data import DEFAULT_MINUTES, train_own_data
+        from workings.training.runs import write_record
+        from workings.training.trainer import TrainingInterrupt
 
     out = arguments.out or Path("runs") / Path(arguments.data).name.partition(".")[0]
     minutes = DEFAULT_MINUTES if arguments.minutes is None else arguments.minutes

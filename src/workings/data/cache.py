@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,8 @@ MIN_CACHED_CHARACTERS = 10_000_000
 """The tokenizer of a longer text is cached; else it takes no time."""
 MAX_VOCABULARY_CHARACTERS = 50_000_000
 """Characters of the training text from which a vocabulary of words or byte pairs is learned."""
+ABANDONED_SECONDS = 86_400
+"""An unfinished file that has not grown for so long was left by a killed process."""
 DIGEST_BYTES = 32
 """A cached file ends with the SHA-256 of its content."""
 
@@ -97,8 +100,13 @@ def cache_limit() -> int:
 def _remove_oldest(cache: Path, newest: Path) -> None:
     """Remove the arrays that have not been used for longest until the rest is within the limit.
 
-    A training that reads a removed file keeps it until it ends.
+    A training that reads a removed file keeps it until it ends. Also remove what killed processes
+    were writing.
     """
+    for part in (p for name in ARRAY_FOLDERS for p in (cache / name).glob(".*.part")):
+        with suppress(OSError):
+            if part.stat().st_mtime < time.time() - ABANDONED_SECONDS:
+                part.unlink()
     files = (p for name in ARRAY_FOLDERS for p in (cache / name).glob("*"))
     arrays = [p for p in files if p != newest and not p.name.startswith(".")]
     ranked = []
