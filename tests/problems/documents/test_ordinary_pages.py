@@ -79,6 +79,38 @@ Sinusoidal encoding for d_model = 4:
 | 2 | 0.9093 | -0.4161 | 0.0200 | 0.9998 |""",
         ("-0.4161", "0.4161", "encoding"),
     ),
+    "rows-in-a-line": (
+        """
+- token 1 ("the"): q = [1, 0], k = [1, 1], v = [1, 0]
+- token 2 ("cat"): q = [0, 1], k = [0, 1], v = [0, 1]
+
+Scores for token 1: [1, 0]
+Scores for token 2: [1, 1]
+
+After dividing by sqrt(2): [0.71, 0] and [0.71, 0.71]
+
+Softmax: [0.67, 0.33] and [0.5, 0.5]
+
+Outputs: [0.67, 0.33] and [0.5, 0.5]""",
+        ("[0.71, 0] and [0.71, 0.71]", "[0.71, 0] and [0.71, 0.17]", "scaled"),
+    ),
+    "numbers-after-captions": (
+        """
+K = [[1, 1], [0, 1]], Q = [[1, 0], [1, 1]], V = [[1, 0], [0, 2]], without scaling
+
+### Word 1
+
+Scores: 1, 0
+Softmax: 0.73, 0.27
+Output: 0.73, 0.54
+
+### Word 2
+
+Scores: 2, 1
+Softmax: 0.73, 0.27
+Output: 0.73, 0.54.""",
+        ("Scores: 2, 1", "Scores: 2, 2", "scores"),
+    ),
     "embedded-words": (
         """
 Each word is embedded in 4 dimensions:

@@ -23,6 +23,10 @@ _LABEL = re.compile(
     r"\s*(?:→|⟶|->|-->|=>|⇒|:|：|=|\|)[*_`]{0,3}\s*(?P<rest>.*\S)",
     re.IGNORECASE,
 )
+_LISTED = re.compile(
+    r"(?<=[\w)*]:)[*\s$]*\ue000\d+\ue001(?:\$?\s*(?:,|;|,?\s*\b(?:and|und|et|y)\b)\s*\$?\ue000\d+\ue001)+"
+    r"(?=[\s.;$]*$)"
+)
 _REMARK = re.compile(r"(?:#|//|\()[^\ue000]*$")
 _NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)?")
 _INDEXED = re.compile(r"[^\W\d_]_?\{?\d+")
@@ -44,6 +48,20 @@ def stack_labeled_rows(lines: Sequence[str], grids: Sequence[Grid], add_grid: Ad
             out[k] = ""
         index = members[-1][0] + 1
     return out
+
+
+def join_listed_rows(lines: Sequence[str], grids: Sequence[Grid], add_grid: AddGrid) -> list[str]:
+    """Return the lines with listed rows, "Softmax: [0.7, 0.3] and [0.5, 0.5]", as matrices."""
+
+    def join(match: re.Match[str], at: int) -> str:
+        rows = [grids[int(index)].rows for index in _MARK.findall(match[0])]
+        are_rows = all(len(r) == 1 and len(r[0]) == len(rows[0][0]) > 1 for r in rows if rows[0])
+        return add_grid([row[0] for row in rows], at) if are_rows and all(rows) else match[0]
+
+    return [
+        _LISTED.sub(lambda match, at=k: join(match, at), line) if "\ue000" in line else line  # type: ignore[misc]
+        for k, line in enumerate(lines)
+    ]
 
 
 def _find_stack(lines: Sequence[str], index: int, grids: Sequence[Grid]) -> list[tuple[int, str]]:

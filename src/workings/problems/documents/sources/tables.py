@@ -25,6 +25,7 @@ _PREVIOUS = re.compile(r"_(?:\{?\(?t\s?-\s?1\)?\}?|\{?(?:prev|old|before)\}?)$")
 _SUM = re.compile(r"(?:row\s+)?sum|Σ|Σ_j|total|(?:zeilen)?summe|somme|suma|总和|和", re.IGNORECASE)
 _LETTER = re.compile(r"[a-z]|[a-z]_[a-z]")
 _VECTOR = re.compile("\\**\ue000\\d+\ue001\\**")
+_STEPS: frozenset[str | None] = frozenset({"scores", "scaled", "masked", "exponentials", "weights"})
 _INDEXED = re.compile(r"([A-Za-zα-ω][\u0300-\u036f]?)_?\{?\(?(\d{1,3})\)?\}?")
 
 
@@ -215,6 +216,11 @@ def _label(
             used.add((top + i, left - 1))
             yield TablePart(name, [rows[i]], top + i, left - 1)
         return
+    if has_rows and _are_steps(beside):
+        for i, name in enumerate(beside):  # query · key | 112 | 96, softmax | 0.88 | 0.12
+            used.add((top + i, left - 1))
+            yield TablePart(name, [rows[i]], top + i, left - 1)
+        return
     claimed += [(i, left - 1) for i in range(top, bottom)] if has_rows else []
     claimed += [(top - 1, j) for j in range(left, right)] if has_columns else []
     label, corner = "", (top, left)
@@ -262,6 +268,12 @@ def is_symbol(label: str) -> bool:
 
 def _are_names(labels: Sequence[str]) -> bool:
     return all(map(is_symbol, labels))
+
+
+def _are_steps(labels: Sequence[str]) -> bool:
+    """Return True for captions of different steps: score, divided by 8, softmax."""
+    roles = [find_caption_role(to_plain(label)) for label in labels]
+    return len(set(roles)) == len(roles) > 1 and _STEPS.issuperset(roles)
 
 
 def _are_tokens(labels: Sequence[str]) -> bool:

@@ -10,12 +10,13 @@ from workings.problems.documents.sources.layout import read_layout
 from workings.problems.documents.sources.macros import expand_macros
 from workings.problems.documents.sources.plain import normalize_characters, to_plain, unify_roots
 from workings.problems.documents.sources.programs import name_outputs
-from workings.problems.documents.sources.rows import stack_labeled_rows
+from workings.problems.documents.sources.rows import join_listed_rows, stack_labeled_rows
 from workings.problems.documents.sources.tables import (
     is_symbol,
     list_vectors_by_word,
     list_vectors_over_time,
 )
+from workings.problems.documents.words import find_caption_role
 
 _HTML_COMMENT = re.compile(r"<!--(.*?)(?:-->|\Z)", re.DOTALL)
 _LATEX_COMMENT = re.compile(r"(?<!\\)%[^\n]*")
@@ -90,6 +91,11 @@ _SPOKEN_INPUTS = re.compile(  # inputs: 1.0, 2.0, -1.0
     r"(-?\d+(?:[.,]\d+)?(?:(?:,\s+|;\s*|,?\s+(?:and|und|et|y)\s+)-?\d+(?:[.,]\d+)?)+)(?=\$?[.;]?\s*$)",
     re.IGNORECASE | re.MULTILINE,
 )
+_CAPTIONED_NUMBERS = re.compile(  # Scores: 1, 0
+    r"^(\W{0,6}(?P<caption>[^\W\d][^\d=≈\[\]:\n\ue000]{2,60})\*{0,2}:\*{0,2}\s+)"
+    r"(?P<numbers>-?\d+(?:\.\d+)?(?:,\s+-?\d+(?:\.\d+)?)+)(?=[.;]?\s*$)",
+    re.MULTILINE,
+)
 
 _JULIA_PRINT = re.compile(  # 2×3 Matrix{Float64}: above the numbers
     r"^(?:julia> ?([^\n]*)\n)?\s*(?:\d+×\d+|\d+-element) [^\n\[\]]{3,80}:[ \t]*$", re.MULTILINE
@@ -113,6 +119,7 @@ def add_text(source: Source, raw: str, place_of: PlaceOf, *, is_code: bool = Fal
     text = _JULIA_PRINT.sub(_name_julia_print, text) if "×" in text or "-element" in text else text
     text = _SPOKEN_WEIGHTS.sub(_bracket_weights, text) if "0" in text else text
     text = _SPOKEN_INPUTS.sub(_bracket_inputs, text)
+    text = _CAPTIONED_NUMBERS.sub(_bracket_captioned, text)
     text = _mark_grids(source, text, place_of)
     lines, numbers = _split_lines(text)
     tabled = _add_tables(source, lines, numbers, place_of)
@@ -126,6 +133,7 @@ def add_text(source: Source, raw: str, place_of: PlaceOf, *, is_code: bool = Fal
             return source.add_grid(Grid(rows, place_of(numbers[start + index])))
 
         marked = stack_labeled_rows(read_layout(stretch, add_grid), source.grids, add_grid)
+        marked = join_listed_rows(marked, source.grids, add_grid)
         for k, line in enumerate(marked):
             reader.read(line, start + k, marked[k + 1] if k + 1 < len(marked) else "")
 
@@ -173,6 +181,12 @@ def _bracket_inputs(match: re.Match[str]) -> str:
     """Return the inputs of a sentence as a row: inputs = [1.0, 2.0]."""
     numbers = re.findall(r"-?\d+(?:[.,]\d+)?", match[2])
     return f"{match[1]}[{', '.join(number.replace(',', '.') for number in numbers)}]"
+
+
+def _bracket_captioned(match: re.Match[str]) -> str:
+    """Return the numbers after the caption of a step as a row; other lists stay as they are."""
+    is_step = find_caption_role(match["caption"]) not in (None, "X", "W_Q", "W_K", "W_V")
+    return f"{match[1]}[{match['numbers']}]" if is_step else match[0]
 
 
 def _strip_indices(match: re.Match[str]) -> str:
