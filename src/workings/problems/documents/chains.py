@@ -243,7 +243,8 @@ def _drop_divisor(statement: Statement) -> None:
 
 def _is_root(element: Element) -> bool:
     return bool(element) and all(
-        token.kind in ("num", "open", "close") or token.text in ("√", "d", "d_k", "dk", "/", "÷")
+        token.kind in ("num", "open", "close")
+        or token.text in ("√", "sqrt", "d", "d_k", "dk", "/", "÷")
         for token in element
     )
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from workings.errors import UserError
+from workings.problems.documents.aliases import replace_aliases
 from workings.problems.documents.chains import find_statements, rename
 from workings.problems.documents.entries import get_symbol
 from workings.problems.documents.examples import Example, split_examples
@@ -94,7 +95,7 @@ def judge_source(
         symbol = get_symbol(statement)
         if symbol is not None and normalize_name(symbol.text) in ignored:
             statement.value, statement.problem = None, "it is ignored"
-    statements = name_as_attention(statements)
+    statements = name_as_attention(replace_aliases(statements))
     examples = split_examples(source, statements, kind)
     texts = _collect_texts(source)
     reports, unread, used = [], list[Unread](), set[int]()

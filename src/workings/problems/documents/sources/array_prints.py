@@ -49,9 +49,10 @@ def use_decimal_points(text: str) -> str:
     ('[0.71 0.29; 0.5 0.5]', '[0.71, 0.29]')
     """
     lists = [inner for inner in _INNER_LIST.findall(text) if inner.strip()]
-    if not lists or not any(_COMMA.search(inner) for inner in lists):
-        return text
     is_nested = text.count("[") > 1
+    has_commas = any(_COMMA.search(inner) for inner in lists)
+    if not lists or not (has_commas or (is_nested and ";" in lists[0])):
+        return text
     for separator in (r"\s*;\s*", r"\s*;\s*|(?<=\S)\s+(?=\S)", r",\s+"):
         rows = [re.split(separator, inner.strip()) for inner in lists]
         cells = [cell for row in rows for cell in row]

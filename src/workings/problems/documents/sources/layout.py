@@ -23,9 +23,36 @@ _NAME_END = re.compile(r"(?:=|≈|:)\s*$")
 _EQUALS = re.compile(r"(?<![<>!=:])[=≈](?!=)")
 _WORD_NEXT = re.compile(r"\s*[^\W\d_]")  # Var(q · k) = d_k: no matrix
 _NAME_BEFORE = re.compile(r"[^\s,;=≈](?:[^,;=≈\n]{0,60}?[^\s,;=≈])?\s*$")
+_DRAWN_ROW = re.compile(rf"[\[|(][ \t]*(?:{_NUMBER})(?:[ \t]+(?:{_NUMBER}))*[ \t]*[\])|]")
 _MAX_ROWS = 64
 
 AddGrid = Callable[[Rows, int], str]  # rows and the index of their line -> the mark of the grid
+
+
+def blank_brackets(text: str) -> str:
+    """Return a text with spaces for the brackets of matrices that are drawn side by side.
+
+    Q = [ 1 0 ]   K = [ 1 1 ]
+        [ 0 1 ]       [ 0 1 ]
+    """
+    lines = text.split("\n")
+    for k, line in enumerate(lines[:-1]):
+        pieces = [m.span() for m in _DRAWN_ROW.finditer(line)] if "=" in line else []
+        if len(pieces) < 2 or not all(line[:start].rstrip().endswith("=") for start, _ in pieces):
+            continue
+        below = k + 1
+        while below < len(lines) and _is_drawn_below(lines[below], pieces):
+            below += 1
+        for i in range(k, below if below > k + 1 else k):
+            lines[i] = _DRAWN_ROW.sub(lambda m: f" {m[0][1:-1]} ", lines[i])
+    return "\n".join(lines)
+
+
+def _is_drawn_below(line: str, pieces: list[tuple[int, int]]) -> bool:
+    """Return True for a line of nothing but rows that begin where those above begin."""
+    starts = [m.start() for m in _DRAWN_ROW.finditer(line)]
+    rest = _DRAWN_ROW.sub(" ", line).strip(" ,;.")
+    return bool(starts) and not rest and set(starts) <= {start for start, _ in pieces}
 
 
 def read_layout(lines: list[str], add_grid: AddGrid) -> list[str]:

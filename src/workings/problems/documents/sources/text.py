@@ -6,7 +6,7 @@ from collections.abc import Callable
 from workings.problems.documents.sources.base import Grid, Place, Source
 from workings.problems.documents.sources.dialects import rewrite_dialects
 from workings.problems.documents.sources.grids import find_grids
-from workings.problems.documents.sources.layout import read_layout
+from workings.problems.documents.sources.layout import blank_brackets, read_layout
 from workings.problems.documents.sources.macros import expand_macros
 from workings.problems.documents.sources.plain import normalize_characters, to_plain, unify_roots
 from workings.problems.documents.sources.programs import name_outputs
@@ -92,7 +92,7 @@ _SPOKEN_INPUTS = re.compile(  # inputs: 1.0, 2.0, -1.0
     re.IGNORECASE | re.MULTILINE,
 )
 _CAPTIONED_NUMBERS = re.compile(  # Scores: 1, 0
-    r"^(\W{0,6}(?P<caption>[^\W\d][^\d=≈\[\]:\n\ue000]{2,60})\*{0,2}:\*{0,2}\s+)"
+    r"^(\W{0,6}(?P<caption>[^\W\d][^=≈\[\]:\n\ue000]{2,60})\*{0,2}:\*{0,2}\s+)"
     r"(?P<numbers>-?\d+(?:\.\d+)?(?:,\s+-?\d+(?:\.\d+)?)+)(?=[.;]?\s*$)",
     re.MULTILINE,
 )
@@ -120,7 +120,7 @@ def add_text(source: Source, raw: str, place_of: PlaceOf, *, is_code: bool = Fal
     text = _SPOKEN_WEIGHTS.sub(_bracket_weights, text) if "0" in text else text
     text = _SPOKEN_INPUTS.sub(_bracket_inputs, text)
     text = _CAPTIONED_NUMBERS.sub(_bracket_captioned, text)
-    text = _mark_grids(source, text, place_of)
+    text = _mark_grids(source, blank_brackets(text), place_of)
     lines, numbers = _split_lines(text)
     tabled = _add_tables(source, lines, numbers, place_of)
     reader = _LineReader(source, numbers, place_of, is_code)
