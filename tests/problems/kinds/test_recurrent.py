@@ -160,6 +160,23 @@ def test_lstm_in_every_form_equals_torch(seed: int, columns: bool, order: str, f
             assert_close(got["h.2"], got["o.2"] * got["tanh_c.2"])
 
 
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("last", [False, True])
+def test_lstm_with_outputs_equals_torch(columns: bool, last: bool) -> None:
+    own, states = draw_lstm(7)
+    rng, times = np.random.default_rng(8), [3] if last else [1, 2, 3]
+    own |= {"W_hy": rng.normal(size=(3, 4)), "b_y": rng.normal(size=(1, 4))}
+    classes = [2, 0, 3][: len(times)]
+    own |= {"outputs": "many-to-one" if last else "all", "targets": np.array(classes) + 1}
+    got = solve(columns, {"kind": "lstm", **own})
+    logits = states[[t - 1 for t in times]] @ torch.from_numpy(own["W_hy"])
+    logits = logits + torch.from_numpy(own["b_y"])
+    for k, t in enumerate(times):
+        assert_close(got[f"y.{t}"], logits[[k]])
+    loss = torch.nn.functional.cross_entropy(logits, torch.tensor(classes))
+    assert_close(got["loss.3" if last else "loss"], loss.reshape(1, 1))
+
+
 def test_single_cell_needs_no_brackets() -> None:
     """The weights of a network with one unit are numbers."""
     text = """kind = "lstm"

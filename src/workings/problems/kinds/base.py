@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from workings.errors import UserError
@@ -50,7 +51,7 @@ class Step:
     # Named mistakes that depend on the other steps of the kind, beside those of the operation.
     mistakes: tuple[MistakeOption, ...] = ()
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Key among the matrices of the problem: `scores` or, for head 2, `scores.2`."""
         return self.name if self.part_index is None else f"{self.name}.{self.part_index}"

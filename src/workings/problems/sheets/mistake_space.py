@@ -1,7 +1,7 @@
 """The mistakes that are possible in a problem, and which of them lead to the same numbers."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import chain, combinations
@@ -43,13 +43,11 @@ class Effect(Enum):
 
 def list_step_mistakes(problem: Problem) -> list[StepMistake]:
     """Return the mistakes in a single step that change its result, given correct inputs."""
-    points = _get_points(problem)
-    return [
-        mistake
-        for step in problem.asked_steps
-        for mistake in _list_single_step_mistakes(problem, step.key)
-        if _find_effect(points, mistake) is Effect.VISIBLE
-    ]
+    mistakes = chain.from_iterable(
+        _list_single_step_mistakes(problem, step.key) for step in problem.asked_steps
+    )
+    effects = _find_effects(_get_points(problem), mistakes)
+    return [mistake for mistake, effect in effects if effect is Effect.VISIBLE]
 
 
 def _get_points(problem: Problem) -> Env:
@@ -62,6 +60,10 @@ def _list_single_step_mistakes(problem: Problem, key: str) -> Iterator[StepMista
 
 
 @np.errstate(all="ignore")
+def _find_effects(points: Env, mistakes: Iterable[StepMistake]) -> list[tuple[StepMistake, Effect]]:
+    return [(mistake, _find_effect(points, mistake)) for mistake in mistakes]
+
+
 def _find_effect(points: Env, mistake: StepMistake) -> Effect:
     try:
         result, correct = mistake.op.compute(points).mid, points[mistake.key].mid
@@ -137,10 +139,7 @@ def find_confusions(problem: Problem, decimals: int, space: MistakeSpace) -> Ite
     """
     env, points = solve_rounded(problem, decimals), _get_points(problem)
     for step in problem.asked_steps:
-        effects = [
-            (mistake, _find_effect(points, mistake))
-            for mistake in _list_single_step_mistakes(problem, step.key)
-        ]
+        effects = _find_effects(points, _list_single_step_mistakes(problem, step.key))
         changes = {_make_mistake_id(m) for m, effect in effects if effect is not Effect.NONE}
         missing = {mistake for mistake in space.mistakes if mistake[0] == step.key} - changes
         yield from (f"{name} leads to the correct {key}" for key, name, _ in sorted(missing))

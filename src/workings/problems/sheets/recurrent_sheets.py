@@ -1,6 +1,7 @@
 """Sheets on recurrent networks: an Elman RNN and an LSTM, unrolled over time."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from random import Random
 
 import numpy as np
@@ -105,14 +106,17 @@ def draw_gates(
         totals, is_idle = run(x, weights[:d], weights[d:], b)
         excess = np.maximum(np.abs(totals) - MAX_PREACTIVATION, 0).sum()
         gates = totals.reshape(len(x), count, hidden)
-        one_sided = (gates.max(2) <= 0) | (gates.min(2) >= 0)
+        largest, smallest = gates.max(2), gates.min(2)
+        one_sided = (largest <= 0) | (smallest >= 0)
         # A ReLU of whole numbers looks like rounded numbers.
         near_integer = (totals > 0) & (np.abs(totals - np.round(totals)) < _MIN_DISTANCE)
-        small = np.abs(gates).max(2) < _MIN_PREACTIVATION
-        useless = sum(_count_useless_gates(w, count) for w in (weights[:d], weights[d:]))
-        return float(
-            excess + sum(bad.sum() for bad in (one_sided, near_integer, small, is_idle)) + useless
+        small = (largest < _MIN_PREACTIVATION) & (smallest > -_MIN_PREACTIVATION)
+        bad = sum(map(np.count_nonzero, (one_sided, near_integer, small, is_idle)))
+        # A change is in one of the two: the other is not counted again.
+        useless = sum(
+            _count_useless_gates(w.tobytes(), w.shape, count) for w in (weights[:d], weights[d:])
         )
+        return float(excess + bad + useless)
 
     start = [
         np.concatenate(
@@ -125,8 +129,10 @@ def draw_gates(
     return weights[:d], weights[d:], b
 
 
-def _count_useless_gates(weights: Floats, count: int) -> int:
+@lru_cache(maxsize=64)
+def _count_useless_gates(cells: bytes, shape: tuple[int, int], count: int) -> int:
     """Count the gates whose part has a zero row or column or is symmetric."""
+    weights = np.frombuffer(cells).reshape(shape)
     parts = weights.reshape(len(weights), count, -1).swapaxes(0, 1)  # [gate, row, column]
     sizes: Floats = np.abs(parts)
     is_useless = (sizes.max(1).min(1) == 0) | (sizes.max(2).min(1) == 0)
@@ -154,8 +160,8 @@ def _run_lstm(x: Floats, w_x: Floats, w_h: Floats, b: Floats) -> tuple[Floats, B
         c = f * c + i * np.tanh(total[:, 2 * hidden : 3 * hidden])
         h = o * np.tanh(c)
         totals.append(total)
-        cells.append(np.abs(c).max())
-    return np.concatenate(totals), np.array(cells) < _MIN_CELL
+        cells.append(c)
+    return np.concatenate(totals), np.abs(np.concatenate(cells)).max(1) < _MIN_CELL
 
 
 def _describe_rnn(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
