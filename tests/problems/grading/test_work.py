@@ -166,6 +166,12 @@ def test_answers_to_other_texts_hardly_ever_get_points() -> None:
     assert sum(share > 0 for share in shares) <= 1
 
 
+def test_a_number_that_fills_most_of_a_table_is_no_work_by_itself() -> None:
+    """Most counts of this BLEU table are 1."""
+    for problem in read_problems(draw_tables("bleu", 2, level=3, seed=11)):
+        assert mark_share(problem, fill(problem, ["1"])) == 0
+
+
 @pytest.mark.parametrize("kind", ONE_OF_EACH_FAMILY)
 def test_answers_without_work_get_no_points(kind: str) -> None:
     check_kind(kind, count=2, level=1, constants=FEW_CONSTANTS)

@@ -275,10 +275,18 @@ class AnswerWork:
             evidence += explained * math.log(_WORK_SHARE / _EXPLAINED_CHANCE)
         if not has_wrong:
             return 1.0
+        if self._is_constant():
+            return 0.0
         by_peers = self._compare_with_peers()
         if by_peers is not None:
             return float(by_peers)
         return min(max(evidence - _MIN_EVIDENCE, 0.0), 1.0)
+
+    def _is_constant(self) -> bool:
+        """Return True if the same number is in every box: most numbers of some tables are 1."""
+        numbers = np.concatenate([values.ravel() for values in self._answer.values()])
+        numbers = numbers[~np.isnan(numbers)]
+        return numbers.size > 1 and bool((numbers == numbers[0]).all())
 
     def _compare_with_peers(self) -> bool | None:
         """Return whether fewer numbers are wrong than in answers to other texts, or None.
