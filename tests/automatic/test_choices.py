@@ -77,7 +77,7 @@ def test_more_time_gives_larger_language_models_and_more_epochs_of_translation()
     ]
     assert widths == sorted(widths)
     assert widths[0] < widths[-1]
-    pairs = PairStatistics(20_000, 7.0, 0.0)
+    pairs = PairStatistics(20_000, 7.0, 30.0, 0.0)
     epochs = [
         choose_translator(pairs, minutes, FLOPS).table["train"]["epochs"] for minutes in (1, 5)
     ]
@@ -87,7 +87,7 @@ def test_more_time_gives_larger_language_models_and_more_epochs_of_translation()
 @settings(deadline=None, max_examples=40)
 @given(st.integers(1, 10**7), st.floats(0.1, 200), st.floats(0.01, 600))
 def test_every_translator_and_captioner_is_a_valid_recipe(count, words, minutes):
-    choice = choose_translator(PairStatistics(count, words, 0.0), minutes, FLOPS)
+    choice = choose_translator(PairStatistics(count, words, 3 * words, 0.0), minutes, FLOPS)
     recipe = build_recipe({"task": "translate", **choice.table})
     assert recipe.search.length_penalty == 0  # as transformers searches
     assert count * recipe.data.test < 1100  # sentences to translate at the end

@@ -164,7 +164,7 @@ class RunCache:
         recipe = find_recipe(arguments.recipe)
         out = Path(arguments.out or f"runs/{Path(arguments.recipe).stem}")
         key = recipe.read_text(encoding="utf-8"), *arguments.changes
-        if key in self.trained:
+        if key in self.trained and not arguments.trackers:
             shutil.copytree(self.trained[key], out)
             return
         is_language = load_table(recipe).get("task") == "language"

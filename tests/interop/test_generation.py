@@ -1,12 +1,15 @@
 """Exported translators, called as users of transformers call them: the same texts as ours."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 import toys
 
 from workings.cli import main
+from workings.interop.conversion import FolderExporter
+from workings.interop.model_card import RunRecord
 from workings.models.translation import START
 from workings.recipes import SearchConfig, read_recipe
 from workings.tasks.translation import Translation, collate_sources
@@ -16,6 +19,7 @@ LAYOUTS = {"pre": "pegasus", "post": "marian"}
 TRANSFORMER = (
     *("--model.kind", "transformer", "--model.layers", "1", "--model.d_model", "32"),
     *("--train.epochs", "15", "--train.learning_rate", "0.02"),
+    *("--search.max_length", "12"),
 )
 ONE_VOCABULARY = (
     *("--tokenizer.kind", "byte-pair", "--tokenizer.vocab_size", "300"),
@@ -53,19 +57,15 @@ def generate(transformers, folder, texts, source=".", target=".", **settings):
 
 
 def translate(run, texts, beams):
-    """Return our translations by text, without those that end only at the maximum length.
+    """Return our translations by text, with the recipe's maximum length.
 
-    That depends on the length of the source here, and is the same for all texts in transformers.
+    Without one it would depend on the length of the source; transformers has one for all texts.
     """
     task = load(run, Translation)
-    search = SearchConfig(beams=beams, length_penalty=0.0)
-    best = [candidates[0] for candidates in task.translate(texts, search)]
-    limits = [2 * len(task.tokenizers.encode_source(text)) + 10 for text in texts]
-    return {
-        text: translation.text
-        for text, translation, limit in zip(texts, best, limits, strict=True)
-        if len(translation.tokens) < limit
-    }
+    longest = task.recipe.search.max_length
+    assert longest
+    search = SearchConfig(beams=beams, length_penalty=0.0, max_length=longest)
+    return dict(zip(texts, task.translate_best(texts, search), strict=True))
 
 
 def test_generate_finds_our_translations(exported, few_pairs, transformers):
@@ -74,6 +74,22 @@ def test_generate_finds_our_translations(exported, few_pairs, transformers):
     expected = translate(run, texts, beams=3)
     assert generate(transformers, folder, list(expected)) == list(expected.values())
     assert len(set(expected.values())) > 10
+    assert json.loads((folder / "generation_config.json").read_text())["max_length"] == 14
+
+
+def test_long_translations_are_cut_at_the_same_token(exported, few_pairs, transformers, tmp_path):
+    run, _ = exported
+    task = load(run, Translation)
+    search = replace(task.recipe.search, max_length=3, length_penalty=0.0)
+    recipe = replace(task.recipe, search=search)
+    layout = LAYOUTS[recipe.model.settings()["norm"]]
+    record = replace(RunRecord.read(run), recipe=recipe)
+    folder = tmp_path / layout
+    task.export(FolderExporter(layout, folder, record))
+    texts = [line.split("\t")[0] for line in few_pairs.read_text().splitlines()[1:21]]
+    ours = [each[0] for each in task.translate(texts, search)]
+    assert sum(len(each.tokens) == 3 for each in ours) > 10
+    assert generate(transformers, folder, texts) == [each.text for each in ours]
 
 
 def test_logits_of_a_padded_batch_are_ours(exported, transformers):
@@ -133,14 +149,13 @@ def test_two_vocabularies_are_two_tokenizers(few_pairs, transformers, tmp_path, 
 @pytest.mark.slow
 @pytest.mark.parametrize("norm", LAYOUTS)
 def test_two_hundred_names_of_emoji(norm, transformers, tmp_path):
-    recipe = read_recipe("emoji-french", ["--model.norm", norm])
+    recipe = read_recipe("emoji-french", ["--model.norm", norm, "--search.max_length", "20"])
     run, folder = train_and_export(recipe, tmp_path)
     task = load(run, Translation)
-    pairs = [*task.load_test_pairs(), *task.load_train_pairs()][:300]
+    texts = list(dict.fromkeys(pair.source for pair in task.load_test_pairs()))[:200]
+    assert len(texts) == 200
     for beams in (recipe.search.beams, 4, 1):
-        expected = translate(run, [pair.source for pair in pairs], beams)
-        texts = list(expected)[:200]
-        assert len(texts) == 200  # the others do not end
+        expected = translate(run, texts, beams)
         changes = {} if beams == recipe.search.beams else {"num_beams": beams}
         batches = [texts[k : k + 40] for k in range(0, len(texts), 40)]
         outputs = [

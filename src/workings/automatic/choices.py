@@ -23,6 +23,7 @@ MAX_PASSES = 30  # over a text: a language model has overfitted after that
 HELD_OUT_FRACTION = 0.1  # of a text, if there is time to measure it after every epoch
 MEASURED_FRACTION = 0.01  # of the time: one measurement of the held-out text
 MIN_HELD_OUT = 20_000  # characters
+MAX_TRANSLATION = 300  # tokens
 MAX_HELD_OUT_PAIRS = 1000  # for validation, and as many for the test
 FINETUNING_RATE = 0.04  # times 1 / width: 5e-5 for a BERT of width 768
 SMALL_WIDTH = 256  # of trained models; wider ones learn new data by heart sooner
@@ -219,8 +220,13 @@ def choose_translator(statistics: PairStatistics, minutes: float, flops: float) 
             "heads": 4,
             "dropout": 0.2 if is_repeated else 0.1,
         },
-        # transformers has no length penalty like ours: without one, its texts are the same.
-        "search": {"beams": 4 if s.pairs < 50_000 else 1, "length_penalty": 0.0},
+        # transformers has no length penalty like ours, and one limit for all sources: so its texts
+        # are the same.
+        "search": {
+            "beams": 4 if s.pairs < 50_000 else 1,
+            "length_penalty": 0.0,
+            "max_length": round(min(max(2 * s.longest_words, 20), MAX_TRANSLATION)),
+        },
         "train": {
             "epochs": epochs,
             # Few pairs are few steps: small batches learn more in the same time.

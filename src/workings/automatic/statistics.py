@@ -47,6 +47,8 @@ class PairStatistics:
     pairs: int
     mean_words: float
     """words of a sentence, the mean of both sides"""
+    longest_words: float
+    """words of the longest sentence"""
     unspaced: float
 
 
@@ -77,8 +79,10 @@ def describe_pairs(pairs: Sequence[SentencePair]) -> PairStatistics:
     sides = [side for pair in pairs[:SAMPLE] for side in (pair.source, pair.target)]
     unspaced = measure_unspaced(sides)
     # A word has about two Chinese characters, or six letters and a space.
-    words = sum(len(side) for side in sides) / max(len(sides), 1) / (7 - 5 * unspaced)
-    return PairStatistics(len(pairs), words, unspaced)
+    letters = 7 - 5 * unspaced
+    mean = sum(len(side) for side in sides) / max(len(sides), 1) / letters
+    longest = max((max(len(p.source), len(p.target)) for p in pairs), default=0) / letters
+    return PairStatistics(len(pairs), mean, longest, unspaced)
 
 
 def measure_unspaced(texts: Iterable[str]) -> float:

@@ -293,8 +293,9 @@ def _build_generation_settings(search: SearchConfig) -> dict[str, Any]:
     Hugging Face divides log probabilities by a power of the length, we by Wu et al.'s penalty:
     searches agree without a penalty, and if no search ends before its best hypothesis is certain.
     """
+    longest = MAX_TARGET_TOKENS if search.max_length is None else search.max_length + 2
     settings: dict[str, Any] = {
-        "max_length": MAX_TARGET_TOKENS,
+        "max_length": min(longest, MAX_TARGET_TOKENS),  # with the start token and the end token
         "num_beams": search.beams,
         "pad_token_id": PAD,
         "bos_token_id": START,

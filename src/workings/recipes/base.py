@@ -257,6 +257,8 @@ class SearchConfig(BoundedConfig):
     """beam size; 1: greedy decoding"""
     length_penalty: float = 1.0
     """exponent of the length normalization ((5 + length) / 6) of Wu et al. (2016); 0: none"""
+    max_length: MaxLength | None = None
+    """longest translation, in tokens; none: ten more than twice those of the source"""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -538,7 +538,7 @@ def _translate_batches(
     stop = get_stop_id(tokenizers.target)
     for batch in make_batches(lengths, max_tokens=max_tokens, seed=0, shuffle=False):
         source = collate_sources([encoded[k] for k in batch], model)
-        max_length = [2 * lengths[k] + 10 for k in batch]
+        max_length = [config.max_length or 2 * lengths[k] + 10 for k in batch]
         if sampling is None:
             hypotheses = search(
                 source,

@@ -37,9 +37,11 @@ from workings.distributed import init_process_group
 from workings.errors import UserError
 from workings.plain_text import escape_control
 from workings.recipes import (
+    CaptionRecipe,
     ClassificationRecipe,
     LanguageRecipe,
     Recipe,
+    TranslationRecipe,
     build_recipe,
     change_section,
 )
@@ -218,6 +220,8 @@ class Plan:
         if self.task == "language":
             steps = math.ceil(examples / choice.table["train"]["batch_size"])
             section["eval_every"] = max(steps, 1)
+        if parent.task == self.task and isinstance(parent, TranslationRecipe | CaptionRecipe):
+            choice.table["search"] = to_table(parent.search)
         recipe = adapt_recipe(self._build(choice, section), pretrained)
         self.lines.append(f"model: {pretrained.name}, {choice.name}: {choice.reason}")
         self._describe_schedule(recipe)
