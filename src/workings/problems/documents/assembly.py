@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from workings.problems.documents.attention_names import PER_HEAD, AttentionNames
@@ -358,6 +358,7 @@ class AttentionAssembler:
             if step in ("scaled", "masked", "weights", "mixed", "output")
             and (divisor := find_divisor(formula)) is not None
         ]
+        divisors = list(map(self._resolve, divisors))
         k_width = self._find_key_width(given, heads)
         is_defined = any(
             e.role == "scores" and e.evidence == "formula" for e in self._example.entries
@@ -408,6 +409,17 @@ class AttentionAssembler:
         result.lettered = {e.role for e in self._example.entries} - by_formula
         result.adds_mask = any("mask" in formula for formula in formulas)
         result.has_unknown_mask = result.adds_mask or says_causal(text)
+
+    def _resolve(self, divisor: Divisor) -> Divisor:
+        """Return a divisor with the number that the text gives its name: T = 0.5."""
+        if not divisor.name or divisor.is_root:
+            return divisor
+        stated = re.search(rf"\b{re.escape(divisor.name)}\s*=\s*(\d+(?:[.,]\d+)?)", self._text)
+        if stated is None:
+            for step in _STEPS[1:]:
+                self._result.doubtful.setdefault(step, f"nothing says what {divisor.name} is")
+            return divisor
+        return replace(divisor, number=float(stated[1].replace(",", ".")))
 
     def _declare_divisor(self, table: dict[str, Any], divisor: Divisor, width: int | None) -> None:
         if (width is not None and divisor.is_default(width)) or (

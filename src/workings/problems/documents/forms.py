@@ -57,7 +57,7 @@ def calls_unknown(element: Element) -> bool:
     return any(
         token.kind == "sym"
         and token.symbol is not None
-        and len(token.symbol.base) > 2
+        and (len(token.symbol.base) > 2 or token.symbol.base in "φϕψΦΨ")
         and token.text.lower() not in ATTENTION_ROLES
         and after.kind == "open"
         for token, after in pairwise(element)

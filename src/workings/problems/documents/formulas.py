@@ -164,7 +164,9 @@ def infer_step(formula: list[str]) -> str | None:
     if symbols & NORMALIZERS:
         return "mixed" if "V" in symbols else "weights"
     factors = split_factors(formula)
-    if {"V", "weights"} <= symbols or (factors and "V" in factors):  # also with another letter
+    if {"V", "weights"} <= symbols:
+        return "mixed"
+    if factors and "V" in factors and not symbols & {"X", "context"}:  # with another letter
         return "mixed"
     has_scores = "scores" in symbols and symbols & {"/", "mask"}
     if {"Q", "K"} <= symbols or has_scores or {"scaled", "mask"} <= symbols:
@@ -207,6 +209,7 @@ class Divisor:
     is_root: bool
     is_d_k: bool
     number: float | None
+    name: str = ""  # of anything else
 
     @property
     def value(self) -> float | None:
@@ -234,4 +237,6 @@ def find_divisor(formula: list[str]) -> Divisor | None:
     rest = [symbol for symbol in formula[formula.index(sign) + 1 :] if symbol != "("]
     symbol = rest[0] if rest else ""
     number = float(symbol) if re.fullmatch(r"\d+(?:\.\d+)?", symbol) else None
-    return Divisor(sign == "√", normalize_name(symbol).lower() in D_K_NAMES, number)
+    name = normalize_name(symbol)
+    is_d_k = name.lower() in D_K_NAMES
+    return Divisor(sign == "√", is_d_k, number, "" if is_d_k or number else name)

@@ -31,8 +31,10 @@ from workings.problems.documents.value_names import (
     name_by_value,
 )
 from workings.problems.documents.words import (
+    find_other_method,
     mentions_mask,
     mentions_scaling,
+    says_sample_variance,
     says_unscaled,
 )
 from workings.problems.problem import Problem
@@ -42,6 +44,9 @@ from workings.problems.problem_file import (
 )
 
 _CLAIM_ERROR = re.compile(r"claim\.(?:again\.(\d+)\.)?([\w.]+)")
+# So many wrong numbers of a step, and more than half of them, are another one's; with a formula.
+_MIN_MISREAD = {False: 3, True: 6}
+_SCORES = frozenset({"scores", "scaled", "masked"})
 _MAX_TRIALS = 12  # matrices without a name that are tried as each step
 
 
@@ -55,6 +60,7 @@ class ExampleJudge:
         self.unread: list[Unread] = []
         self.why = ""  # claims that do not fit the problem
         self.used: set[int] = set()
+        self._is_other = False  # what is wrong is stated to be on purpose
 
     def judge(self) -> ExampleReport | None:
         """Return the report of the example; None if it has nothing to judge."""
@@ -100,6 +106,7 @@ class ExampleJudge:
             self.why = self.why or "only its numbers name the matrix that may be wrong"
         if unread := self._find_unread_before(report):
             self.why = self.why or f"{unread.text} has no known name"
+        self.why = self.why or self._find_other_reading(report)
         is_withdrawn = False
         while self.why and report.first and (is_withdrawn or self._is_doubtful(report)):
             report, is_withdrawn = self._withdraw(problem, report), True  # then what follows, too
@@ -420,12 +427,17 @@ class ExampleJudge:
     def _check(self, assembly: Assembly, problem: Problem) -> Report:
         """Check the problem; numbers that depend on something unreadable are never wrong."""
         report = problem.check()
-        if assembly.possible_scale and "scale" in problem.undeclared and report.counts["wrong"]:
-            table = copy.deepcopy({**assembly.table, "scale": assembly.possible_scale})
-            other = _build_without_misfits(table, assembly)
-            scaled = other[0].check()
-            if scaled.counts["wrong"] < report.counts["wrong"]:
-                problem, report = other[0], scaled
+        mask = "causal" if assembly.has_unknown_mask else None
+        for name, value in (("scale", assembly.possible_scale), ("mask", mask)):
+            if value and name in problem.undeclared and report.counts["wrong"]:
+                table = copy.deepcopy({**assembly.table, name: value})
+                try:
+                    other, _ = _build_without_misfits(table, assembly)
+                except UserError:
+                    continue
+                read = other.check()
+                if read.counts["wrong"] < report.counts["wrong"]:
+                    problem, report = other, read
         for _ in range(len(problem.claims) + 1):
             wrong = report.wrong_steps
             doubtful = [
@@ -470,6 +482,28 @@ class ExampleJudge:
         )
         return next(unread, None)
 
+    def _find_other_reading(self, report: Report) -> str:
+        """Return why what is wrong may be something else, computed in a way that is not judged."""
+        first = report.first
+        if first is None:
+            return ""
+        name = first.causes[0].name
+        if name == "variance-over-n-minus-1" and says_sample_variance(self._text):
+            self._is_other = True
+            return "the text says that the variance is divided by n − 1"
+        checked = report.wrong_steps[0]
+        num_wrong = int((checked.verdicts == "wrong").sum())
+        if name != UNKNOWN or self._example.kind != "attention":
+            return ""
+        by_formula = any(
+            e.evidence == "formula" for e in self._example.entries if e.role == first.step
+        )
+        if num_wrong >= _MIN_MISREAD[by_formula] and num_wrong * 2 > checked.verdicts.size:
+            return f"most numbers of {first.step} differ: it may be something else"
+        if first.step not in ("Q", "K", "V") and (words := find_other_method(self._text)):
+            return f"the text speaks of another way: {words}"
+        return ""
+
     def _is_doubtful(self, report: Report) -> bool:
         """Return True if the first wrong number may be wrong only as it was read.
 
@@ -481,13 +515,19 @@ class ExampleJudge:
             return False
         evidence = {e.evidence for e in self._example.entries if e.role == first.step}
         is_certain = first.step in ("Q", "K", "V") or not evidence <= {"letter", "value"}
-        return first.causes[0].name == UNKNOWN or not is_certain
+        return first.causes[0].name == UNKNOWN or not is_certain or self._is_other
 
     def _withdraw(self, problem: Problem, report: Report) -> Report:
         """Return the report without the steps that are wrong, perhaps only as they were read."""
         keys = {checked.step.key for checked in report.wrong_steps}
+        kept = [claim for claim in problem.claims if claim.key not in keys]
+        if len(kept) == len(problem.claims):  # the report takes scores for scaled ones
+            keys = {key for key in (c.key for c in kept) if key.partition(".")[0] in _SCORES} or {
+                claim.key for claim in kept
+            }
+            kept = [claim for claim in kept if claim.key not in keys]
         problem.unjudged = {**problem.unjudged, **dict.fromkeys(keys, self.why)}
-        problem.claims = [claim for claim in problem.claims if claim.key not in keys]
+        problem.claims = kept
         return problem.check()
 
     def _mark_judged(self) -> None:

@@ -110,6 +110,18 @@ _ADJECTIVES = (
     ("scaled", r"\b(?:scaled|skalierte?[nrs]?|escalad[oa]s?)\W*$"),
     ("masked", r"\b(?:masked|maskierte?[nrs]?|masqué[es]*|enmascarad[oa]s?)\W*$"),
 )
+# Other ways to compute attention or a variance than the ones that are judged.
+_OTHER_METHOD = re.compile(
+    r"\bcosine\b|\bkernel\b|feature map|linear attention|\balibi\b|relative (?:position|bias)|\btemperature\b|\bdrop-?out\b"
+    r"|(?:instead of|replac\w+|without)\s+(?:the\s+|a\s+)?soft-?max|statt\s+(?:der\s+)?softmax|kosinus|temperatur|au lieu (?:de|du) softmax"
+    r"|en lugar de(?:l)? softmax|余弦|温度|线性注意力",
+    re.IGNORECASE,
+)
+_SAMPLE_VARIANCE = re.compile(
+    r"sample\s+(?:variance|standard)|\bunbiased\b|bessel|divid\w+\s+by\s+\(?[nNd]\s*[-−–]\s*1|ddof\s*=\s*1|stichprobenvarianz"
+    r"|erwartungstreu|variance\s+corrigée|non\s+biaisée|varianza\s+muestral|insesgad|样本方差|无偏",
+    re.IGNORECASE,
+)
 _MASK = re.compile(
     r"\bmask|\bmasqu|\bcausal|kausal|máscara|enmascar|maschera|маск|каузал|mặt nạ|マスク|마스크|掩码|屏蔽|因果|autoregress",
     re.IGNORECASE,
@@ -214,6 +226,21 @@ def mentions_mask(text: str) -> bool:
         _MASK.search(sentence) and not _NEGATED.search(sentence)
         for sentence in _SENTENCE.split(text)
     )
+
+
+def find_other_method(text: str) -> str:
+    """Return the words that speak of another way to compute attention; "" if there are none.
+
+    >>> find_other_method("At temperature 0.5 the weights are"), find_other_method("We scale.")
+    ('temperature', '')
+    """
+    match = _OTHER_METHOD.search(text)
+    return match[0] if match else ""
+
+
+def says_sample_variance(text: str) -> bool:
+    """Return True if a text says that a variance is divided by n − 1 on purpose."""
+    return _SAMPLE_VARIANCE.search(text) is not None
 
 
 def find_vectors(text: str) -> str | None:
