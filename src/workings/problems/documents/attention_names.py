@@ -94,6 +94,8 @@ class AttentionNames:
             for element in statement.elements
             for token in element
         )
+        own = {s.name for st in statements if (s := get_symbol(st)) is not None and st.value}
+        self._is_plain = not own & {"W_Q", "W_K", "W_q", "W_k", "Q", "K"}  # scores are X Xᵀ
         self._summands = find_summands(statements)
         self._announced: tuple[str, int, int] | None = None  # step, section and head
         self._mixed_letters = self._find_mixed_letters(statements)
@@ -247,6 +249,8 @@ class AttentionNames:
         is_added = "mask" in formula and ("+" in formula or "where" in functions)
         if is_added and not functions & NORMALIZERS:
             return "masked"
+        if self._is_plain and "X" in formula[: len(formula) - 1] and "Xᵀ" in formula:
+            formula = [{"X": "Q", "Xᵀ": "Kᵀ"}.get(symbol, symbol) for symbol in formula]
         return infer_step(formula)
 
     def resolve(self, statement: Statement) -> list[Entry]:

@@ -500,7 +500,8 @@ class ExampleJudge:
         )
         if num_wrong >= _MIN_MISREAD[by_formula] and num_wrong * 2 > checked.verdicts.size:
             return f"most numbers of {first.step} differ: it may be something else"
-        if first.step not in ("Q", "K", "V") and (words := find_other_method(self._text)):
+        is_late = first.step not in ("Q", "K", "V", "scores")
+        if is_late and (words := find_other_method(self._text)):
             return f"the text speaks of another way: {words}"
         return ""
 

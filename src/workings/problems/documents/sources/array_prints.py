@@ -14,6 +14,8 @@ _INNER_LIST = re.compile(r"\[([^\[\]]*)\]")
 _COMMA = re.compile(r"(?<=\d),(?=\d)")
 _COMMA_CELL = re.compile(r"[-+−]?(?:\d+(?:,\d+)?|∞|inf)|[?…]", re.IGNORECASE)
 _FRACTION_CELL = re.compile(r"[-+−]?0,\d{2,}")  # [0,1] is a vector of two numbers
+_PLAIN = re.compile(r"-?\d+(?:\.\d+)?")
+_MOST_PLACES = 6  # more are not rounded
 _SMALLEST_UNIT = Decimal("1e-20")
 
 
@@ -82,3 +84,24 @@ def share_decimals(rows: Rows) -> Rows:
     if not _SMALLEST_UNIT < unit < 1 or any(number % unit for row in numbers for number in row):
         return rows
     return [[f"{number.quantize(unit):f}" for number in row] for row in numbers]
+
+
+def pad_decimals(rows: Rows) -> Rows:
+    """Return rows with the zeros that a spreadsheet drops, if most numbers have as many decimals.
+
+    >>> pad_decimals([["0.67", "0.33"], ["0.4", "0.6"]])
+    [['0.67', '0.33'], ['0.40', '0.60']]
+    """
+    cells = [cell for row in rows for cell in row if cell != "?"]
+    if not all(_PLAIN.fullmatch(cell) for cell in cells):
+        return rows
+    places = [len(cell.partition(".")[2]) for cell in cells]
+    most = max(places, default=0)
+    if not 2 <= most <= _MOST_PLACES or places.count(most) * 2 < len(places):
+        return rows
+
+    def pad(cell: str) -> str:
+        whole, _, decimals = cell.partition(".")
+        return cell if cell == "?" else f"{whole}.{decimals.ljust(most, '0')}"
+
+    return [[pad(cell) for cell in row] for row in rows]

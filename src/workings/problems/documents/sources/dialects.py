@@ -17,6 +17,10 @@ _ASCIIDOC_TABLE = re.compile(
 _ASCIIDOC_TITLE = re.compile(r"^\.(?=[^\s.\d])(.*)$", re.MULTILINE)
 _ASCIIDOC_HEADING = re.compile(r"^(={1,6})[ \t]+(?=\S)", re.MULTILINE)
 _ASCIIDOC_STEM = re.compile(r"\b(?:latexmath|asciimath|stem):\[(.*?)(?<!\\)\]")
+_POSITION = re.compile(  # pos = 2: [0.909, …]
+    r"^[ \t]*(?:[-*+•][ \t]+)?pos(?:ition)?[ \t]*=?[ \t]*(\d{1,4})[ \t]*(?::|→|->|=>)[ \t]*(?=\[)",
+    re.M | re.I,
+)
 _TENSORFLOW = re.compile(r"<tf\.(?:Tensor|Variable)[^<>]*?\bnumpy=([^<>]*?)>")
 _BRACED = re.compile(r"\{\s*(?:\{[-+\d.,\s/eE*^]{1,2000}\}\s*(?:,\s*)?)+\}")
 _MATHEMATICA = re.compile(r"^[ \t]*(?:In|Out)\[\d+\](?::=|//\w+=|=)", re.MULTILINE)
@@ -52,6 +56,8 @@ def rewrite_dialects(text: str) -> str:
         text = _ASCIIDOC_TITLE.sub(r"\1:", text)
         text = _ASCIIDOC_HEADING.sub(lambda m: "#" * len(m[1]) + " ", text)
         text = _ASCIIDOC_STEM.sub(r"$\1$", text)
+    if "pos" in text or "Pos" in text:
+        text = _POSITION.sub(r"PE(\1) = ", text)
     if "<tf." in text:
         text = unwrap_tensors(text)
     if "mat(" in text:

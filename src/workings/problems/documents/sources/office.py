@@ -13,6 +13,8 @@ from typing import TypeAlias
 from xml.etree import ElementTree
 
 from workings.errors import UserError
+from workings.problems.documents.matrices import Rows
+from workings.problems.documents.sources.array_prints import pad_decimals
 from workings.problems.documents.sources.base import Grid, Place, Source
 from workings.problems.documents.sources.markup import add_plain_line
 from workings.problems.documents.sources.tables import find_table_parts
@@ -346,11 +348,18 @@ def add_workbook(source: Source, content: bytes) -> None:
 
 def add_cells(source: Source, cells: list[list[str]], title: str) -> None:
     """Add the matrices of a sheet, each with the address of its first cell."""
-    add_sheet(source, cells, lambda row, column: f"{title}!{format_column(column)}{row + 1}")
+
+    def find_place(row: int, column: int) -> Place:
+        return f"{title}!{format_column(column)}{row + 1}"
+
+    add_sheet(source, cells, find_place, pad_decimals)
 
 
 def add_sheet(
-    source: Source, cells: list[list[str]], place_of: Callable[[int, int], Place]
+    source: Source,
+    cells: list[list[str]],
+    place_of: Callable[[int, int], Place],
+    adapt: Callable[[Rows], Rows] = list,
 ) -> None:
     """Add the matrices and texts of a sheet; a text after an empty row is a heading."""
     for part in find_table_parts(cells):
@@ -362,7 +371,8 @@ def add_sheet(
             else:
                 add_plain_line(source, part.label, place)
             continue
-        grid = Grid(part.grid_rows, place, part.problem, part.row_labels, part.column_labels)
+        rows = adapt(part.grid_rows)
+        grid = Grid(rows, place, part.problem, part.row_labels, part.column_labels)
         mark = source.add_grid(grid)
         add_plain_line(source, f"{part.label} = {mark}" if part.label else mark, place)
 
