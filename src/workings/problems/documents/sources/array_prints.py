@@ -101,7 +101,7 @@ def pad_decimals(rows: Rows) -> Rows:
         return rows
 
     def pad(cell: str) -> str:
-        whole, _, decimals = cell.partition(".")
-        return cell if cell == "?" else f"{whole}.{decimals.ljust(most, '0')}"
+        integer, _, decimals = cell.partition(".")
+        return cell if cell == "?" else f"{integer}.{decimals.ljust(most, '0')}"
 
     return [[pad(cell) for cell in row] for row in rows]
