@@ -8,6 +8,7 @@ HELP = "print a completion script for a shell"
 # Functions of the scripts: $1 is the word to complete in bash. A run folder has a config.toml.
 _BASH = """\
 _workings_recipes_or_files() {{ compgen -W "{recipes}" -- "$1"; compgen -f -- "$1"; }}
+_workings_formats() {{ compgen -W "{formats}" -- "$1"; }}
 _workings_lectures_or_files() {{ compgen -W "{lectures}" -- "$1"; compgen -f -- "$1"; }}
 _workings_runs_or_dirs() {{
   local config is_run=
@@ -19,6 +20,7 @@ _workings_runs_or_dirs() {{
 """
 _ZSH = """\
 _workings_recipes_or_files() {{ compadd -- {recipes}; _files }}
+_workings_formats() {{ compadd -- {formats} }}
 _workings_lectures_or_files() {{ compadd -- {lectures}; _files }}
 _workings_runs_or_dirs() {{ compadd -- */config.toml(N:h) */*/config.toml(N:h) || _files -/ }}
 """
@@ -40,13 +42,16 @@ def run(arguments: argparse.Namespace) -> int:
 
     from workings.builtin import builtin_lectures, builtin_recipes
     from workings.cli import _build_parser
+    from workings.cli.export import FORMATS
 
     parser = _build_parser()
     _add_recipe_keys(parser)
-    recipes, lectures = " ".join(builtin_recipes()), " ".join(builtin_lectures())
+    names = {"recipes": builtin_recipes(), "lectures": builtin_lectures(), "formats": FORMATS}
+    words = {kind: " ".join(each) for kind, each in names.items()}
     completions = {
-        "RECIPE": _call("_workings_recipes_or_files", tcsh=f"({recipes})"),
-        "PROBLEM": _call("_workings_lectures_or_files", tcsh=f"({lectures})"),
+        "RECIPE": _call("_workings_recipes_or_files", tcsh=f"({words['recipes']})"),
+        "PROBLEM": _call("_workings_lectures_or_files", tcsh=f"({words['lectures']})"),
+        "FORMAT": _call("_workings_formats", tcsh=f"({words['formats']})"),
         "RUN": _call("_workings_runs_or_dirs", tcsh="d"),
         **dict.fromkeys(_FILES, shtab.FILE),
         **dict.fromkeys(_FOLDERS, shtab.DIRECTORY),
@@ -55,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         for action in sub._actions:
             if action.metavar in completions:
                 action.complete = completions[action.metavar]  # type: ignore[attr-defined]
-    functions = _FUNCTIONS[arguments.shell].format(recipes=recipes, lectures=lectures)
+    functions = _FUNCTIONS[arguments.shell].format(**words)
     sys.stdout.write(shtab.complete(parser, arguments.shell, preamble=functions) + "\n")
     return 0
 

@@ -3,6 +3,10 @@
 import argparse
 
 HELP = "export a trained model to another format"
+FORMATS = (
+    *("onnx", "ctranslate2", "gpt2", "gpt-neox", "llama"),
+    *("marian", "pegasus", "bert", "distilbert"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
