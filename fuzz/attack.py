@@ -13,6 +13,7 @@ import http.client
 import json
 import math
 import random
+import resource
 import socket
 import subprocess
 import sys
@@ -22,13 +23,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "web"))
 from small_runs import train_small_runs
 
 MAX_WAIT = 60.0  # seconds for an answer
-NUM_IDLE = 600  # sockets that send nothing
+NUM_IDLE = 1300  # sockets that send nothing
+MAX_FILES = 1024  # that the server may open
 MAX_MEGABYTES = 100  # over idle, for any process
 JSON_HEADERS = {"content-type": "application/json"}
 PROBLEM_PATHS = (
@@ -401,7 +404,11 @@ def all_attacks(port: int, runs: dict[str, Path]) -> Iterator[tuple[str, Attack]
     yield "hostile values", lambda t: [t.post(path, body) for path, body in hostile_values()]
     yield (
         "hostile bodies",
-        lambda t: [t.post(path, body) for body in hostile_bodies() for path in PROBLEM_PATHS],
+        lambda t: [
+            t.post(path, body)
+            for body in hostile_bodies()
+            for path in (*PROBLEM_PATHS, *MODEL_PATHS)
+        ],
     )
     yield "hostile HTTP", lambda t: [t.send_raw(raw) for raw in hostile_http(port)]
     yield "forbidden", forbidden
@@ -448,6 +455,12 @@ class MemoryWatch(threading.Thread):
         return {"server": server, "worker": max(workers, default=0.0), "all": server + sum(workers)}
 
 
+def set_max_files(number: int) -> None:
+    """Limit the files and sockets of this process."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (number, hard))
+
+
 def main() -> int:
     """Attack, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -466,7 +479,9 @@ def main() -> int:
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
+            preexec_fn=partial(set_max_files, MAX_FILES),
         )
+        set_max_files(2 * NUM_IDLE)
         try:
             port = int(server.stdout.readline().partition("127.0.0.1:")[2].partition("/")[0])
             figures = attack_server(port, server, runs, arguments.rounds)

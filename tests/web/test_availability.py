@@ -253,6 +253,26 @@ def test_turns_are_taken_by_clients_not_by_requests() -> None:
     assert order[:6].count("b") == 3
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_client_that_ends_a_process_waits_for_the_next_one_itself(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine, starting one takes seconds."""
+    pool = worker_pool.WorkerPool(2)
+    ended = pool._workers[number]
+    ended.ended_by = "a"
+    monkeypatch.setattr(worker_pool.Worker, "is_ready", property(lambda w: w is not ended))
+
+    async def borrow() -> None:
+        for _ in range(2):
+            async with pool._borrow_worker("a") as worker:
+                assert worker is ended
+            async with pool._borrow_worker("b") as worker:
+                assert worker is not ended
+
+    run_async(borrow())
+
+
 def test_quick_requests_do_not_wait_for_slow_ones(port: int) -> None:
     """Each have their own processes, however many clients check."""
     with ExitStack() as stack:

@@ -42,7 +42,8 @@ class Worker:
         greeting = {"runs": tables, "niceness": niceness, "max_memory": MAX_EXTRA_MEMORY}
         self._greeting = encode_message(greeting, b"")
         self._process: asyncio.subprocess.Process | None = None
-        self._is_closed = False
+        self._has_started = self._is_closed = False
+        self.ended_by = ""  # the client whose request ended the process before
         self._starting = asyncio.Lock()
         self._exchanging = asyncio.Lock()  # a pipe has one reader
 
@@ -63,13 +64,20 @@ class Worker:
                 # that takes its exit status from asyncio's own watcher.
                 self._process = await creating
                 raise
-            await self._send(self._process, self._greeting)  # the answer: it is ready
+            self._has_started = False
+            await self._send(self._process, self._greeting)
+            self._has_started = True
         return self._process
 
     @property
     def is_running(self) -> bool:
         """True if the process has been started and has not ended."""
         return self._process is not None and self._process.returncode is None
+
+    @property
+    def is_ready(self) -> bool:
+        """True if the process answers at once."""
+        return self._has_started and self.is_running
 
     async def exchange(self, message: bytes) -> Answer:
         """Send a request and return the answer."""
@@ -173,6 +181,7 @@ class WorkerPool:
                 if is_last or not exchange.done() or exchange.exception() is not None:
                     exchange.cancel()
                     await worker.stop()
+                    worker.ended_by = client
                     self._start(worker)  # now, so that the next request does not wait for it
 
     def _start(self, worker: Worker) -> asyncio.Task[None]:
@@ -201,8 +210,7 @@ class WorkerPool:
         finally:
             if turn.done():
                 self._running[client] -= 1
-                worker = turn.result()  # the last free one is taken first
-                self._free.insert(len(self._free) if worker.is_running else 0, worker)
+                self._free.append(turn.result())
             else:
                 turn.cancel()
             self._assign_workers()
@@ -217,10 +225,23 @@ class WorkerPool:
             if not turns:
                 del self._waiting[client]
             elif self._free and self._running[client] < max_running:
-                turns.popleft().set_result(self._free.pop())
+                turns.popleft().set_result(self._take_worker(client))
                 self._running[client] += 1
                 self._waiting[client] = self._waiting.pop(client)  # to the end of the round
         self._running += Counter()  # drops clients without a running request
+
+    def _take_worker(self, client: str) -> Worker:
+        """Take a process that is ready, the last one that was used.
+
+        A client that has ended one waits for it: the others are for other clients.
+        """
+
+        def rank(worker: Worker) -> int:
+            return 2 if worker.ended_by == client and not worker.is_ready else worker.is_ready
+
+        worker = max(reversed(self._free), key=rank)
+        self._free.remove(worker)
+        return worker
 
     async def warm_up(self) -> None:
         """Start the processes one by one, so that the first requests do not wait for them."""
