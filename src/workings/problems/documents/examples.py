@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from workings.problems.documents.attention_names import AttentionNames, format_canonical
 from workings.problems.documents.chains import Statement
 from workings.problems.documents.dot_products import DOT_PRODUCT
-from workings.problems.documents.entries import Entry, get_numbers, is_scalar
+from workings.problems.documents.entries import Entry, get_numbers, get_symbol, is_scalar
 from workings.problems.documents.layer_names import NAMES, LayerNames
 from workings.problems.documents.matrices import Rows
 from workings.problems.documents.sources import Place, Source
@@ -47,6 +47,7 @@ _AFTER = {
 _GIVEN = {
     "attention": {"X", "context", "mask", *(f"{x}_{p}" for x in "Wb" for p in "QKVO")},
     "layer_norm": {"X", "gamma", "beta", "eps"},
+    "rms_norm": {"X", "gamma", "eps"},
     "positions": {"width", "base", "count"},
     "feed_forward": {"X", "W_1", "b_1", "W_2", "b_2"},
 }
@@ -120,7 +121,7 @@ class Example:
         stated = {entry.key for entry in self.entries if not entry.is_factor}
         roles = {role for role, _ in stated}
         has_weights = any(role.startswith(("W_", "U_")) for role in roles)
-        if "X" in roles and (has_weights or self.kind == "layer_norm"):
+        if "X" in roles and (has_weights or self.kind in ("layer_norm", "rms_norm")):
             return []  # all of them are stated again
         return [e for e in self.inherited if e.key not in stated and self.kind != "positions"]
 
@@ -193,6 +194,9 @@ def _choose_kinds(
     by_section: dict[int, list[int]] = {}
     for k, statement in enumerate(statements):
         by_section.setdefault(statement.section, []).append(k)
+    for section, members in by_section.items():
+        if "rms_norm" in find_kinds(f"{headings[section]} {texts[section]}"):
+            _rename_norm([statements[k] for k in members], [votes[k] for k in members])
     kinds = [""] * len(statements)
     previous = ""
     for section, members in by_section.items():
@@ -203,7 +207,7 @@ def _choose_kinds(
         for kind in counts:
             counts[kind] += 1.0 * (kind in find_kinds(headings[section]))
             counts[kind] += 0.5 * (kind in find_kinds(texts[section]))
-        for kind in find_kinds(headings[section]) & {"positions", "layer_norm"}:
+        for kind in find_kinds(headings[section]) & {"positions", "layer_norm", "rms_norm"}:
             if any(statements[k].value is not None for k in members):
                 counts[kind] = counts.get(kind, 0) + 1.0
         if not counts:
@@ -227,6 +231,16 @@ def _choose_kinds(
         )
         previous = kinds[members[-1]]
     return kinds
+
+
+def _rename_norm(statements: Sequence[Statement], votes: Sequence[dict[str, float]]) -> None:
+    """Make the votes of a section for a layer norm speak for RMSNorm, in place, without a mean."""
+    symbols = [symbol for s in statements if (symbol := get_symbol(s)) is not None]
+    if any(symbol.base in ("μ", "mean", "variance", "var") for symbol in symbols):
+        return
+    for vote in votes:
+        if "layer_norm" in vote:
+            vote["rms_norm"] = vote.pop("layer_norm")
 
 
 def _unite_recurrent(
@@ -311,6 +325,8 @@ def _vote(statement: Statement) -> dict[str, float]:
         add("layer_norm", 2.0)
     if symbol.base in ("x\u0302", "γ", "β"):
         add("layer_norm")
+    if symbol.base.lower() in ("rms", "ms"):
+        add("rms_norm", 2.0)
     if symbol.base.lower() in _NORM_WORDS or name in ("x_hat", "x_norm"):
         add("layer_norm", 1.5)
     if symbol.base.lower() == "pe":

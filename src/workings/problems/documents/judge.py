@@ -44,7 +44,7 @@ from workings.problems.problem_file import (
 )
 
 _CLAIM_ERROR = re.compile(r"claim\.(?:again\.(\d+)\.)?([\w.]+)")
-# So many wrong numbers of a step, and more than half of them, are another one's; with a formula.
+# So many wrong numbers of a step, and half of them, may be another one's; with a formula.
 _MIN_MISREAD = {False: 3, True: 6}
 _SCORES = frozenset({"scores", "scaled", "masked"})
 _MAX_TRIALS = 12  # matrices without a name that are tried as each step
@@ -493,12 +493,12 @@ class ExampleJudge:
             return "the text says that the variance is divided by n − 1"
         checked = report.wrong_steps[0]
         num_wrong = int((checked.verdicts == "wrong").sum())
-        if name != UNKNOWN or self._example.kind != "attention":
+        if name != UNKNOWN:
             return ""
         by_formula = any(
             e.evidence == "formula" for e in self._example.entries if e.role == first.step
         )
-        if num_wrong >= _MIN_MISREAD[by_formula] and num_wrong * 2 > checked.verdicts.size:
+        if num_wrong >= _MIN_MISREAD[by_formula] and num_wrong * 2 >= checked.verdicts.size:
             return f"most numbers of {first.step} differ: it may be something else"
         is_late = first.step not in ("Q", "K", "V", "scores")
         if is_late and (words := find_other_method(self._text)):

@@ -17,6 +17,8 @@ from workings.problems.documents.words import find_vectors
 from workings.problems.kinds import KINDS
 from workings.problems.numbers import transpose_rows
 
+_BY_ROW = ("layer_norm", "rms_norm", "feed_forward")
+
 
 def _drop_counter(rows: Rows) -> Rows:
     """Return the rows without a first column 0, 1, 2, … that counts the positions."""
@@ -55,8 +57,8 @@ class LayerAssembler:
         if kind == "positions":
             self._read_positions(table, given, claims)
             names = ["width"]
-        elif kind == "layer_norm":
-            self._read_layer_norm(table, given, claims)
+        elif kind in ("layer_norm", "rms_norm"):
+            self._read_norm(table, given, claims)
         elif kind == "feed_forward":
             activation = find_activation(self._text)
             if activation and "activation" not in table:
@@ -65,7 +67,7 @@ class LayerAssembler:
             self._read_recurrent(given, claims)
             if kind == "gru":
                 table |= {k: v for k, v in self._find_gru_form().items() if k not in table}
-        vectors = find_vectors(self._text) if kind in ("layer_norm", "feed_forward") else None
+        vectors = find_vectors(self._text) if kind in _BY_ROW else None
         if vectors and "vectors" not in table:
             table["vectors"] = vectors
             self._result.declared.add("vectors")
@@ -90,7 +92,7 @@ class LayerAssembler:
         size = table["width"]
         claims["encoding"] = [[[*row, *["?"] * (size - len(row))][:size] for row in encoding]]
 
-    def _read_layer_norm(
+    def _read_norm(
         self, table: dict[str, Any], given: dict[str, Rows], claims: dict[str, Versions]
     ) -> None:
         eps = given.pop("eps", None)
@@ -99,7 +101,7 @@ class LayerAssembler:
         x = given.get("X")
         if x is None:
             return
-        for role in ("mean", "variance"):
+        for role in ("mean", "variance", "mean_square", "rms"):
             rows = claims.get(role, [None])[0]
             if rows and len(rows) == 1 and len(rows[0]) == len(x) > 1:
                 claims[role] = [transpose_rows(rows)]

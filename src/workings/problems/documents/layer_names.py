@@ -37,6 +37,15 @@ NAMES: dict[str, dict[str, str]] = {
         "beta": "β b beta",
         "eps": "ε eps epsilon",
     },
+    "rms_norm": {
+        "X": "x X",
+        "mean_square": "ms mean_square",
+        "rms": "rms RMS r",
+        "normalised": f"x{_HAT} X{_HAT} x_hat n z z{_HAT} normalised normalized x_norm",
+        "output": "y Y output RMSNorm out",
+        "gamma": "γ g gamma",
+        "eps": "ε eps epsilon",
+    },
     "positions": {
         "encoding": "PE P pe encoding p pos_enc",
         "width": "d_model d dmodel D d_m width",
@@ -79,7 +88,13 @@ _CAPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "layer_norm": (
         ("normalised", r"normali[sz]ed|normalisiert|normalisé|normalizad|归一化后"),
         ("variance", r"variance|varianz|varianza|方差"),
-        ("mean", r"\bmean\b|mittelwert|moyenne|\bmedia\b|均值"),
+        ("mean", r"\bmean\b(?! (?:of (?:the )?)?square)|mittelwert|moyenne|\bmedia\b|均值"),
+        ("output", r"output|ausgabe|sortie|salida|输出"),
+    ),
+    "rms_norm": (
+        ("normalised", r"normali[sz]ed|normalisiert|normalisé|normalizad|归一化后"),
+        ("rms", r"\brms\b|root[- ]mean|均方根"),
+        ("mean_square", r"mean[- ](?:of (?:the )?)?square|mittelwert der quadrate|均方"),
         ("output", r"output|ausgabe|sortie|salida|输出"),
     ),
     "positions": (("encoding", r"position|encoding|codes|kodierung|编码"),),
@@ -140,8 +155,8 @@ class LayerNames:
             return self._resolve_positions(statement, symbol)
         if self._kind == "feed_forward":
             return self._resolve_feed_forward(statement, symbol)
-        if self._kind == "layer_norm":
-            return self._resolve_layer_norm(statement, symbol)
+        if self._kind in ("layer_norm", "rms_norm"):
+            return self._resolve_norm(statement, symbol)
         if self._kind in NAMES:
             return self._resolve_recurrent(statement, symbol)
         return self._resolve_by_format(statement, symbol)
@@ -178,9 +193,9 @@ class LayerNames:
             **fields,  # type: ignore[arg-type]
         )
 
-    def _resolve_layer_norm(self, statement: Statement, symbol: Symbol | None) -> list[Entry]:
+    def _resolve_norm(self, statement: Statement, symbol: Symbol | None) -> list[Entry]:
         if symbol is not None and symbol.base == "σ":
-            if not _is_squared(symbol):
+            if self._kind == "rms_norm" or not _is_squared(symbol):
                 return []  # the standard deviation is no step of the format
             return [self._with_row("variance", statement, _drop_square(symbol))]
         if symbol is not None and _is_squared(symbol) and symbol.base == "s":
@@ -194,7 +209,7 @@ class LayerNames:
                 return []
             return [self._with_row(role, statement, get_numbers(symbol))]
         if symbol is not None and len(symbol.base) > 1:
-            for name, pattern in _CAPTIONS["layer_norm"]:
+            for name, pattern in _CAPTIONS[self._kind]:
                 if re.search(pattern, symbol.base, re.IGNORECASE):
                     return [self._make(name, statement, "caption")]
         if caption and symbol is None and len([e for e in statement.elements if e]) == 1:

@@ -10,7 +10,7 @@ ROLE_WORDS = frozenset(
         "attn", "attention", "query", "queries", "key", "keys", "value", "values", "input", "inputs",
         "context", "hidden", "activated", "logits", "probs", "embeddings", "out", "result",
         "exponentials", "sums", "normalised", "base", "head", "gamma", "beta", "eps", "epsilon", "mu",
-        "sigma", "normalized", "encoding", "variance", "mean",
+        "sigma", "normalized", "encoding", "variance", "mean", "rms",
     ]
 )  # fmt: skip
 
