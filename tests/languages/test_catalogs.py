@@ -17,6 +17,7 @@ from workings.languages import (
     use_language,
 )
 from workings.languages.catalog import NUM_FORMS
+from workings.problems.notation import escape_latex
 
 TRANSLATIONS = [code for code in list_languages() if code != SOURCE_LANGUAGE]
 
@@ -98,3 +99,16 @@ def test_the_language_before_returns_even_after_an_error() -> None:
 def test_an_unknown_language_is_a_user_error(code: str) -> None:
     with pytest.raises(UserError, match="--language"):
         load_language(code)
+
+
+@pytest.mark.parametrize("code", list_languages())
+def test_latex_knows_every_character(code: str) -> None:
+    """A Greek letter or a quotation mark that the font of the text lacks would be left out."""
+    with use_language(code) as language:
+        translations = language.messages.values() if language.messages else list_python_texts()
+        texts = [
+            t for entry in translations for t in ([entry] if isinstance(entry, str) else entry)
+        ]
+        assert "ε" not in escape_latex("ε")
+        unknown = set(re.findall(r"\\unicodechar\{(\w+)\}", escape_latex(" ".join(texts))))
+    assert unknown <= {"2713", "2717"}  # ✓ and ✗ are not printed on paper

@@ -16,7 +16,7 @@ from workings.render.worked_latex import matrix_latex, render_latex
 ENGINES = [engine for engine in ("pdflatex", "xelatex") if shutil.which(engine)]
 # The commands that escape_latex() may write: symbols, accents, characters by their code.
 COMMAND = re.compile(
-    r"\\(?:(?:text[a-z]+|unicodechar|char|ldots|copyright|pounds|ae|AE|oe|OE|ss|[urHvdcijoOlLSP])"
+    r"\\(?:(?:text[a-z]+|quotedblbase|guillemot[a-z]+|unicodechar|char|ldots|copyright|pounds|ae|AE|oe|OE|ss|[urHvdcijoOlLSP])"
     r"(?![a-zA-Z])|['`^~=.\"{}$&#%_])"
 )
 MATHS = re.compile(r"\\ensuremath\{(?:[^{}]|\{[^{}]*\})*\}")

@@ -30,6 +30,7 @@ _COMMANDS = {
     "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}", "`": "\\textasciigrave{}",
     '"': "\\char34{}", "–": "\\textendash{}", "—": "\\textemdash{}",
     "‘": "\\textquoteleft{}", "’": "\\textquoteright{}",
+    "„": "\\quotedblbase{}", "«": "\\guillemotleft{}", "»": "\\guillemotright{}",
     "“": "\\textquotedblleft{}", "”": "\\textquotedblright{}", "…": "\\ldots{}",
     "ß": "\\ss{}", "æ": "\\ae{}", "Æ": "\\AE{}", "œ": "\\oe{}", "Œ": "\\OE{}", "ø": "\\o{}",
     "Ø": "\\O{}", "ł": "\\l{}", "Ł": "\\L{}", "ı": "\\i{}", "§": "\\S{}", "¶": "\\P{}",
@@ -42,7 +43,7 @@ _MATH_COMMANDS = {
     "−": "-", "×": "\\times", "·": "\\cdot", "÷": "\\div", "±": "\\pm", "√": "\\surd",
     "∞": "\\infty", "≈": "\\approx", "≠": "\\neq", "≤": "\\leq", "≥": "\\geq", "∘": "\\circ",
     "⊙": "\\odot", "→": "\\rightarrow", "←": "\\leftarrow", "↳": "\\hookrightarrow",
-    "Σ": "\\Sigma", "ᵀ": "^{\\top}", "∈": "\\in", "°": "^{\\circ}",
+    "Σ": "\\Sigma", "ᵀ": "^{\\top}", "∈": "\\in", "∂": "\\partial", "°": "^{\\circ}",
     "α": "\\alpha", "β": "\\beta", "γ": "\\gamma", "δ": "\\delta", "ε": "\\varepsilon",
     "η": "\\eta", "θ": "\\theta", "λ": "\\lambda", "μ": "\\mu", "π": "\\pi", "ρ": "\\rho",
     "σ": "\\sigma", "τ": "\\tau", "φ": "\\varphi", "ω": "\\omega",
@@ -57,14 +58,18 @@ _ACCENTS = {
 }  # fmt: skip
 
 
+_CHARACTER = re.compile(r"[^\u0300-\u036f]?[\u0300-\u036f]*", re.DOTALL)  # with its accents
+
+
 def escape_latex(text: str) -> str:
     r"""Escape text so that LaTeX prints it literally.
 
-    >>> escape_latex(r"\input{x} 50 % naïve")
-    '\\textbackslash{}input\\{x\\} 50 \\% na\\"{\\i}ve'
+    >>> escape_latex(r"\input{x} 50 % naïve v̂")
+    '\\textbackslash{}input\\{x\\} 50 \\% na\\"{\\i}ve \\^{v}'
     """
     escaped = "".join(
-        _escape_latex_character(c) for c in to_one_line(unicodedata.normalize("NFC", text))
+        _escape_latex_character(c)
+        for c in _CHARACTER.findall(to_one_line(unicodedata.normalize("NFC", text)))
     )
     return re.sub(r"([-',])(?=\1)", r"\1{}", escaped)  # prevent ligatures such as -- and ''
 
@@ -72,11 +77,11 @@ def escape_latex(text: str) -> str:
 def _escape_latex_character(c: str) -> str:
     if c in _COMMANDS:
         return _COMMANDS[c]
+    if c in _MATH_COMMANDS:  # also Greek letters, which a font of text may not have
+        return f"\\ensuremath{{{_MATH_COMMANDS[c]}}}"
     is_letter = c.isalpha() or c >= "\u3000"  # or punctuation of East Asian languages
     if c.isascii() or (is_letter and get_language().is_unicode_latex):
         return c
-    if c in _MATH_COMMANDS:
-        return f"\\ensuremath{{{_MATH_COMMANDS[c]}}}"
     parts = unicodedata.normalize("NFD", c)
     base, accent = parts[0], _ACCENTS.get(parts[1:])
     if accent and base.isascii():

@@ -366,7 +366,7 @@ def render_latex(sheet: PrintedSheet, *, key: bool = False) -> str:
     lines = [
         _SHEET_PREAMBLE.replace("@LANGUAGE@", get_language().latex) + UNICODE_PREAMBLE.rstrip(),
         r"\begin{document}",
-        r"{\LARGE\bfseries " + escape_latex(title) + r"\par}",
+        r"{\LARGE\bfseries\raggedright " + escape_latex(title) + r"\par}",
         escape_latex(sheet.subtitle) + r"\par\smallskip",
         r"\hrule\bigskip",
     ]
