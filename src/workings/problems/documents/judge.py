@@ -47,6 +47,7 @@ _CLAIM_ERROR = re.compile(r"claim\.(?:again\.(\d+)\.)?([\w.]+)")
 # So many wrong numbers of a step, and half of them, may be another one's; with a formula.
 _MIN_MISREAD = {False: 3, True: 6}
 _SCORES = frozenset({"scores", "scaled", "masked"})
+_AFTER_SCORES = frozenset({"scaled", "masked", "weights", "mixed", "output"})
 _MAX_TRIALS = 12  # matrices without a name that are tried as each step
 
 
@@ -500,8 +501,9 @@ class ExampleJudge:
         )
         if num_wrong >= _MIN_MISREAD[by_formula] and num_wrong * 2 >= checked.verdicts.size:
             return f"most numbers of {first.step} differ: it may be something else"
-        is_late = first.step not in ("Q", "K", "V", "scores")
-        if is_late and (words := find_other_method(self._text)):
+        words = find_other_method(self._text) if first.step in _AFTER_SCORES else ""
+        is_read = words.startswith("temper") and "scale" not in report.problem.undeclared
+        if words and not is_read:
             return f"the text speaks of another way: {words}"
         return ""
 
