@@ -282,7 +282,7 @@ def _list_letters(kind: Kind, path: str, known: Collection[str]) -> dict[str, st
 def _rename_givens(given: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     """Rename the givens, also those of a part such as `[given.encoder]`."""
     known = {*kind.matrices, *kind.setting_names}
-    given = _rename_gates(given, kind)
+    given = _rename_gates({str(name): value for name, value in given.items()}, kind)
     if kind.name == "gru" and any(fold(str(name)) in ("Wz", "Wu") for name in given):
         known.discard("W_h")  # of all gates side by side; here it is the candidate's
     parts = {name.partition(".")[0] for name in known if "." in name}
@@ -331,6 +331,7 @@ def _rename(
 def _rename_steps(claim: Mapping[str, Any], letters: Mapping[str, str]) -> dict[str, Any]:
     renamed: dict[str, Any] = {}
     for name, value in claim.items():
+        name = str(name)  # in Python, it may be anything
         if isinstance(value, Mapping):
             renamed[name] = _rename_steps(value, letters)
         elif name == "again" and isinstance(value, list):
@@ -339,7 +340,7 @@ def _rename_steps(claim: Mapping[str, Any], letters: Mapping[str, str]) -> dict[
                 for part in value
             ]
         else:
-            is_word = len(fold(str(name))) > 1  # capital letters count in symbols
+            is_word = len(fold(name)) > 1  # capital letters count in symbols
             others = letters if is_word else {}
             usual = letters.get(name) or find_name(name, set(others.values()), others) or name
             renamed[usual if usual not in claim else name] = value
@@ -447,7 +448,7 @@ def _name_targets(given: dict[str, Any], kind: Kind) -> None:
     if "Y" in given:
         cells = _flatten(given["Y"])
         are_classes = all(isinstance(cell, int) and cell > 0 for cell in cells)
-        if are_classes and (len(cells) == 1 or max(cells) > 1):
+        if cells and are_classes and (len(cells) == 1 or max(cells) > 1):
             given["targets"] = given.pop("Y")
     elif "targets" in given:
         cells, rows = _flatten(given["targets"]), given["targets"]

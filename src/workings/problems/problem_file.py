@@ -267,8 +267,10 @@ class ProblemReader:
             where, value = self._find_setting(key)
             if value is None and option.is_required:
                 raise UserError(f"given.{key} is missing: kind {kind.name} needs it")
-            is_off = option.choices and option.default is None and value in (False, "none")
-            is_absent = value is None or is_off
+            is_off = value is False or (isinstance(value, str) and value == "none")
+            is_absent = value is None or (
+                option.form == "choice" and option.default is None and is_off
+            )
             options[key] = option.default if is_absent else option.parse(where, value)
         return options
 
@@ -457,7 +459,7 @@ def _flatten_claims(
 
 def _safe_key(name: str) -> str:
     """Make a key of the file printable and short enough for an error."""
-    return to_one_line(name[:60])
+    return to_one_line(str(name)[:60])
 
 
 def _flatten_given(given: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
@@ -476,7 +478,7 @@ def _split_heads(value: Any, where: str, *, is_bias: bool) -> list[list[list[Any
     """Return the matrix of each head; None if they are given as one matrix."""
     if isinstance(value, Mapping):
         numbered = {str(number): _to_lists(part) for number, part in value.items()}
-        if sorted(numbered) != sorted(str(k + 1) for k in range(len(numbered))):
+        if not numbered or sorted(numbered) != sorted(str(k + 1) for k in range(len(numbered))):
             raise UserError(f"{where}: expected one matrix per head: {where}.1, {where}.2, …")
         parts = [numbered[str(k + 1)] for k in range(len(numbered))]
         parts = [[part] if _count_depth(part) == 1 else part for part in parts]
