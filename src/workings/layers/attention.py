@@ -9,10 +9,10 @@ have different widths (`GeneralSimilarity`).
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from workings.attention import Mask, attend
 from workings.errors import UserError
+from workings.layers.linear import Linear, apply_linear
 from workings.layers.positions import RotaryPositions
 from workings.modules import expect_width
 from workings.trace import tap
@@ -230,8 +230,8 @@ class MultiHeadAttention(nn.Module):
         self.rotary: RotaryPositions | None = None
         if rotary:
             self.rotary = RotaryPositions(int(self.d_head * rotary_fraction), base=rotary_base)
-        self.qkv = nn.Linear(d_model, d_model + 2 * kv_heads * self.d_head, bias=bias)
-        self.output = nn.Linear(d_model, d_model, bias=bias)
+        self.qkv = Linear(d_model, d_model + 2 * kv_heads * self.d_head, bias=bias)
+        self.output = Linear(d_model, d_model, bias=bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -270,7 +270,9 @@ class MultiHeadAttention(nn.Module):
         else:
             expect_width(context.shape[-1], self.d_model, "context vectors")
             context = tap("context", context)
-            query = self._split_heads(F.linear(x, *self.query_weights()))
+            query = self._split_heads(
+                apply_linear(x, *self.query_weights(), training=self.training)
+            )
             key, value = self._cached_key_value(context, cache)
         query = tap("query", query)
         key, value = tap("key", key), tap("value", value)
@@ -283,7 +285,8 @@ class MultiHeadAttention(nn.Module):
         self, context: Float[Tensor, "batch keys width"]
     ) -> tuple[Float[Tensor, "batch heads keys d"], Float[Tensor, "batch heads keys d"]]:
         """Return the keys and values of a context."""
-        projected = F.linear(context, *self._weight_rows(self.d_model, None))
+        weights = self._weight_rows(self.d_model, None)
+        projected = apply_linear(context, *weights, training=self.training)
         key, value = (self._split_heads(half) for half in projected.chunk(2, dim=-1))
         return key, value
 

@@ -12,6 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from workings.layers.linear import multiply
+
 CHUNK_ROWS = 256  # tokens scored at a time
 
 
@@ -56,7 +58,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         for begin in range(0, len(features), CHUNK_ROWS):
             rows = slice(begin, begin + CHUNK_ROWS)
             chunk, labels = features[rows], targets[rows].unsqueeze(1)
-            logits = torch.nn.functional.linear(chunk, weight, bias)
+            logits = multiply(chunk, weight, bias)
             largest = logits.amax(1, keepdim=True)
             total -= (1 - label_smoothing) * logits.gather(1, labels).sum()
             if label_smoothing:
@@ -73,8 +75,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             grad_logits.scatter_add_(
                 1, labels, grad_logits.new_full((1, 1), label_smoothing - 1).expand_as(labels)
             )
-            torch.mm(grad_logits, weight, out=grad_features[rows])
-            grad_weight.addmm_(grad_logits.t(), chunk)
+            grad_features[rows] = multiply(grad_logits, weight.t())
+            grad_weight += multiply(grad_logits.t(), chunk.t())
             if grad_bias is not None:
                 grad_bias += grad_logits.sum(0)
         ctx.gradients = grad_features, grad_weight, grad_bias

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from workings.attention import Mask
 from workings.errors import UserError, did_you_mean
 from workings.layers.attention import KeyValueCache, MultiHeadAttention
+from workings.layers.linear import Linear
 from workings.modules import expect_width
 from workings.trace import is_tapped, tap
 
@@ -203,9 +204,9 @@ class FeedForward(nn.Module):
         if activation not in ACTIVATIONS:
             raise UserError(f"activation {activation!r}: {did_you_mean(activation, ACTIVATIONS)}")
         self.activation = activation
-        self.inner = nn.Linear(d_model, d_ff, bias=bias)
-        self.gate = nn.Linear(d_model, d_ff, bias=bias) if gated else None
-        self.outer = nn.Linear(d_ff, d_model, bias=bias)
+        self.inner = Linear(d_model, d_ff, bias=bias)
+        self.gate = Linear(d_model, d_ff, bias=bias) if gated else None
+        self.outer = Linear(d_ff, d_model, bias=bias)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:

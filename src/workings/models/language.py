@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from workings.errors import UserError
 from workings.layers.attention import KeyValueCache
 from workings.layers.fast_step import fast_block_step, fast_linear, fast_norm
+from workings.layers.linear import Linear
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import HiddenState, RecurrentStack
 from workings.layers.transformer import (
@@ -58,7 +59,7 @@ class LanguageModel(Rebuildable, ABC):
                 f"tie_embeddings = true: the head shares the embedding's weights, so d_model must "
                 f"be {num_features}, not {d_model}"
             )
-        self.head = nn.Linear(num_features, vocab_size, bias=not tie_embeddings)
+        self.head = Linear(num_features, vocab_size, bias=not tie_embeddings)
         nn.init.normal_(self.embedding.weight, std=0.02 if tie_embeddings else 1.0)
         if tie_embeddings:
             self.head.weight = self.embedding.weight

@@ -17,6 +17,7 @@ from workings.attention import attend, scaled_dot
 from workings.errors import UserError
 from workings.layers.attention import AdditiveSimilarity, GeneralSimilarity, KeyValueCache
 from workings.layers.fast_step import FastDecoder, KeyValues
+from workings.layers.linear import Linear
 from workings.layers.loss import chunked_cross_entropy
 from workings.layers.positions import SinusoidalPositions, fairseq_positions
 from workings.layers.recurrent import HiddenState, RecurrentStack
@@ -59,7 +60,7 @@ class ConditionalDecoder(Rebuildable, ABC, Generic[Source]):
         super().__init__()
         self.target_embedding = build_embedding(vocab_size, d_model)
         self.dropout = Dropout(dropout)
-        self.head = nn.Linear(d_model, vocab_size, bias=output_bias or not tie_embeddings)
+        self.head = Linear(d_model, vocab_size, bias=output_bias or not tie_embeddings)
         if tie_embeddings:
             self.head.weight = self.target_embedding.weight
 
@@ -243,9 +244,7 @@ class RecurrentDecoder(ConditionalDecoder[Source], Generic[Source]):
             layers=layers,
             dropout=dropout,
         )
-        self.readout = nn.Linear(
-            hidden_size + (hidden_size + d_model if has_context else 0), d_model
-        )
+        self.readout = Linear(hidden_size + (hidden_size + d_model if has_context else 0), d_model)
 
     def build_state(
         self,
