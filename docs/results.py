@@ -97,17 +97,23 @@ def speed() -> str:
     measured = json.loads((RESULTS / "language.json").read_text())
     rows = []
     for row in measured["train"]["rows"]:
-        ratios = f"{row['× Hugging Face']:.2f}", f"{row['× x-transformers']:.2f}"
+        ratios = (_ratio(row.get(f"× {who}")) for who in ("Hugging Face", "x-transformers"))
         size = {"middle": "medium"}.get(row["shape"], row["shape"])
         rows.append((f"training step, {size}", f"{row['workings ms']:,.1f} ms", *ratios))
     times = {row["who"]: row for row in measured["generate"]["rows"]}
     for library in ("workings", "workings, CTranslate2"):
-        row = times[library]
-        ratio = times["x-transformers"]["ms"] / row["ms"]
+        row, peer = times[library], times.get("x-transformers")  # it may not be installed
+        ratio = peer and peer["ms"] / row["ms"]
         work = "256 tokens" + (" with CTranslate2" if library != "workings" else "")
-        rows.append((work, f"{row['ms']:,.1f} ms", f"{row['× Hugging Face']:.2f}", f"{ratio:.2f}"))
+        rows.append(
+            (work, f"{row['ms']:,.1f} ms", _ratio(row.get("× Hugging Face")), _ratio(ratio))
+        )
     head = ("measured", "workings", "× as fast as Hugging Face", "× as fast as x-transformers")
     return _table(head, rows)
+
+
+def _ratio(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
 
 
 def gpt2() -> str:

@@ -170,7 +170,7 @@ def fast_norm(norm: LayerNorm | RMSNorm) -> Callable[[Tensor], Tensor]:
 def fast_linear(linear: nn.Linear) -> Callable[[Tensor], Tensor]:
     """Return a linear layer as a function of `[batch, width]`."""
     transposed, bias = linear.weight.t(), linear.bias
-    if transposed.numel() <= MAX_COPIED_WEIGHTS:  # a tenth faster; larger ones cost memory
+    if transposed.numel() <= MAX_COPIED_WEIGHTS:  # faster; larger ones cost memory
         transposed = transposed.contiguous()
     if bias is None:
         return lambda x: torch.mm(x, transposed)
