@@ -1,6 +1,7 @@
 """The screen Inspect in a browser: all numbers equal Python's, by pointer and by keyboard."""
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -211,7 +212,7 @@ def test_unknown_run_in_address(visit: OpenPage) -> None:
     assert page.locator(".missing").inner_text() == ""
 
 
-def test_empty_text_stays_empty(visit: OpenPage) -> None:
+def test_empty_text_stays_empty(visit: OpenPage, runs: dict[str, Path]) -> None:
     page = visit(fragment("gpt"))
     page.wait_for_selector("figure.map")
     page.get_by_role("textbox").fill("")
@@ -220,7 +221,8 @@ def test_empty_text_stays_empty(visit: OpenPage) -> None:
     assert page.get_by_role("textbox").input_value() == ""
     page.locator("main select").first.select_option("rotary")
     page.wait_for_selector("figure.map")
-    assert page.get_by_role("textbox").input_value() == "The first "
+    (sample, _) = json.loads((runs["rotary"] / "environment.json").read_text())["samples"]
+    assert page.get_by_role("textbox").input_value() == sample
 
 
 def test_head_is_ablated_and_restored(visit: OpenPage) -> None:

@@ -1,5 +1,6 @@
 """The registry of runs: names, loading, reloading, errors."""
 
+import json
 import os
 from pathlib import Path
 from shutil import copytree
@@ -20,7 +21,10 @@ from workings.web.security import AccessPolicy
 def test_runs_are_listed(runs_client: TestClient, runs: dict[str, Path]) -> None:
     views = {run["name"]: run for run in runs_client.get("/api/runs").json()}
     assert list(views) == list(runs)
-    assert views["gpt"] == {"name": "gpt", "title": "A small one", "kind": "language"}
+    samples = json.loads((runs["gpt"] / "environment.json").read_text())["samples"]
+    title = "A small one"
+    gpt = {"name": "gpt", "title": title, "kind": "language", "samples": samples}
+    assert views["gpt"] == gpt
     assert views["lstm"]["title"] == "lstm"
 
 

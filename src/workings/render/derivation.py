@@ -103,7 +103,7 @@ def sum_table(derivation: CellDerivation) -> tuple[list[str], list[list[str]]]:
 def model_value_table(derivation: CellDerivation) -> tuple[list[str], list[list[str]]]:
     """Return the header and the rows of the cell's values here and in the model, if it has any."""
     rows = format_model_values(derivation) if derivation.model_values else []
-    return ["where", derivation.name, ""], [list(row) for row in rows]
+    return ["where", derivation.name, "difference"], [list(row) for row in rows]
 
 
 def format_model_values(derivation: CellDerivation) -> list[tuple[str, str, str]]:

@@ -259,6 +259,10 @@ class Task(ABC):
         added = {f"validation_{name}": float(f(self)) for name, f in self.metrics.items()}
         return {**self.evaluate(process_group), **added}
 
+    def sample_inputs(self) -> list[str]:
+        """Return a few texts of the validation data, as inputs to begin with."""
+        return []
+
     def sample_outputs(self) -> dict[str, Any]:
         """Return sample outputs of the model, to be logged after an epoch."""
         return {}

@@ -274,6 +274,13 @@ class Classification(Task):
         loss = self.scheme.loss(logits, targets, smoothing, self.class_weights)
         return BatchLoss(loss, {"accuracy": correct})
 
+    def sample_inputs(self) -> list[str]:
+        """Return a validation text of each of the first two labels."""
+        texts: dict[str | None, str] = {}
+        for example in self.examples.get("validation", ()):
+            texts.setdefault(example.label, example.text)
+        return [*texts.values()][:2]
+
     def count_validation_tokens(self) -> int:
         return int(self._sequences["validation"].lengths.sum())
 

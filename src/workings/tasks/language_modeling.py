@@ -74,6 +74,7 @@ from workings.tasks.baselines import score_ngram_model
 
 EVAL_BATCH_SIZE = 64  # windows per batch of the evaluation, unless MAX_LOGITS allows fewer
 MAX_LOGITS = 2**26  # 256 MiB in float32
+PROMPT_LENGTH = 20  # tokens of a sampled prompt
 DECODE_CONTEXT = 4  # tokens of context with which new tokens are decoded
 COUNTED_CHUNK = 2**20  # tokens read at a time to count characters or unknown tokens
 READINGS = 3  # of a text: for its checksum, for the vocabulary, and to encode it
@@ -360,11 +361,17 @@ class LanguageModeling(Task):
 
     # -- generation --------------------------------------------------------------------------------
 
+    def sample_inputs(self) -> list[str]:
+        """Return two beginnings of the validation text."""
+        starts = (0, len(self._validation_ids) // 2)
+        ids = [self._validation_ids[k : k + PROMPT_LENGTH].tolist() for k in starts]
+        return [text for text in map(self.tokenizer.decode, ids) if text.strip()]
+
     def sample_outputs(self) -> dict[str, Any]:
         """Return a sampled continuation of the beginning of the validation text."""
         if not self.recipe.data.sample:
             return {}
-        prompt = self.tokenizer.decode(self._validation_ids[:20].tolist())
+        prompt = self.tokenizer.decode(self._validation_ids[:PROMPT_LENGTH].tolist())
         sampling = Sampling(temperature=0.8, seed=self.recipe.seed)
         return {"sample": self.complete(prompt, self.recipe.data.sample, sampling)}
 

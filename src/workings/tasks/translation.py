@@ -299,9 +299,13 @@ class Translation(Seq2SeqTask):
         common = {pair for pair in train if pair in tested}
         self._test_pairs_in_train = sum(pair in common for pair in test)
 
+    def sample_inputs(self) -> list[str]:
+        """Return the sources of the first validation pairs."""
+        return [pair.source for pair in self.pairs["validation"][:NUM_SAMPLES]]
+
     def sample_outputs(self) -> dict[str, Any]:
         """Return translations of the first validation pairs."""
-        sources = [pair.source for pair in self.pairs["validation"][:NUM_SAMPLES]]
+        sources = self.sample_inputs()
         if not sources:
             return {}
         pairs = zip(sources, self.translate_best(sources, GREEDY_SEARCH), strict=True)

@@ -47,6 +47,6 @@ def format_environment(table: dict[str, Any]) -> dict[str, str]:
     """Return the environment of a run as flat texts by name."""
     packages, data = table.pop("packages", {}), table.pop("data", {})
     command = " ".join(table.pop("command", sys.argv))
-    facts = {k: v for k, v in table.items() if k not in ("format", "files")}
+    facts = {k: v for k, v in table.items() if k not in ("format", "files", "samples")}
     facts |= {f"data.{k}": v for k, v in data.items()} | packages | {"command": command}
     return {k: str(v) for k, v in facts.items()}

@@ -10,6 +10,8 @@ from workings.json_files import CorruptFileError, file_checksums, read_json, tab
 from workings.recipes import Recipe, read_recipe
 from workings.recipes.base import flatten_table
 
+MAX_SAMPLE_LENGTH = 200  # characters of a text that an environment has to begin with
+
 
 def read_run_recipe(folder: Path) -> Recipe:
     """Read the recipe of a run."""

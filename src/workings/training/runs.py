@@ -66,6 +66,7 @@ from workings.training.finetuning import (
 )
 from workings.training.logging import Log, LogMode, format_metrics, read_epochs, show_data_progress
 from workings.training.run_folder import (
+    MAX_SAMPLE_LENGTH,
     compute_run_id,
     has_config,
     is_hugging_face_model,
@@ -489,6 +490,7 @@ def _write_description(
             **collect_environment(),
             "processes": process_group.world_size,
             "data": task.data_info,
+            "samples": [text[:MAX_SAMPLE_LENGTH] for text in task.sample_inputs()],
         }
         if transfer is not None:
             weights = unique_state_dict(task.model)

@@ -16,7 +16,10 @@ _MEDIA_TYPES = {
     "js": "text/javascript; charset=utf-8",
     "json": "application/json",
     "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
+    "woff2": "font/woff2",
 }
+_INDENTATION = re.compile(rb"^ +", re.MULTILINE)
 _CHART_COLORS = ("ink", "soft", "line", "paper", *(f"c{k}" for k in range(1, 9)))
 
 
@@ -38,6 +41,8 @@ def load_assets() -> dict[str, tuple[bytes, str]]:
                 command = escape(install_command("all"))
                 content = content.replace(b"INSTALL_COMMAND", command.encode())
                 content = content.replace(b"LANGUAGES", format_language_names().encode())
+            if suffix == "css":
+                content = _INDENTATION.sub(b"", content)
             assets[file.name] = (content, _MEDIA_TYPES[suffix])
     texts = {name: (content, _MEDIA_TYPES["json"]) for name, content in build_page_texts().items()}
     return assets | texts

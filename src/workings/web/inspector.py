@@ -97,17 +97,23 @@ class Inspector:
 
     def heatmap(self, request: requests.HeatmapRequest) -> responses.Heatmap:
         """Return the attention weights of one head."""
-        stack = self._get_output(request).get_stack(request.part)
+        output = self._get_output(request)
+        stack = output.get_stack(request.part)
         weights = stack.head_weights(request.layer, request.head)
         name = stack.head_name(request.layer, request.head)
-        return heatmaps.build_weights_heatmap(
+        rows, reads = stack.query_tokens, list[str]()
+        for cross in output.stacks if request.part in (ALIGNMENT, "cross") else ():
+            if cross.part == "cross":  # a row is named after the token that it writes
+                rows, reads = cross.output_tokens, visible_tokens(cross.query_tokens)
+        heatmap = heatmaps.build_weights_heatmap(
             name,
             f"{name} of the {stack.label}" if stack.is_multi_head else name,
-            visible_tokens(stack.query_tokens),
+            visible_tokens(rows),
             visible_tokens(stack.key_tokens),
             weights.astype(np.float64),
             stack.is_causal,
         )
+        return replace(heatmap, reads=reads)
 
     def export_page(self, request: requests.HeatmapRequest) -> str:
         """Return a page with all heads of a part, or with the chosen head if all are too large."""

@@ -200,6 +200,8 @@ class Heatmap:
     ticks: list[tuple[int, str]]
     texts: Cells | None
     largest_per_row: list[list[tuple[int, str]]] | None
+    reads: list[str] = field(default_factory=list)
+    """of cross-attention: the token that the decoder reads where it writes that of the row"""
 
 
 @dataclass

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fastapi import Request
 
 from workings.errors import UserError, did_you_mean, truncate
-from workings.training.run_folder import has_config, read_run_recipe
+from workings.json_files import read_json
+from workings.training.run_folder import MAX_SAMPLE_LENGTH, has_config, read_run_recipe
 from workings.web.jobs import Deadline, JobExecutor
 
 if TYPE_CHECKING:
@@ -25,11 +26,15 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class RunInfo:
-    """A run as the page lists it; `kind`: caption, classify, language or translate."""
+    """A run as the page lists it.
+
+    `kind`: caption, classify, language or translate. `samples`: texts of its validation data.
+    """
 
     name: str
     title: str
     kind: str
+    samples: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,8 @@ class RegisteredRun(RunInfo):
     @classmethod
     def from_dict(cls, table: dict[str, Any]) -> "RegisteredRun":
         """Return a run from what `to_dict` returned."""
-        return cls(**{**table, "folder": Path(table["folder"]), "plugins": tuple(table["plugins"])})
+        tuples = {key: tuple(table[key]) for key in ("samples", "plugins")}
+        return cls(**{**table, **tuples, "folder": Path(table["folder"])})
 
 
 class RunRegistry:
@@ -70,8 +76,8 @@ class RunRegistry:
         while name in self.runs:
             number += 1
             name = f"{folder.name}-{number}"
-        title = recipe.title or name
-        self.runs[name] = RegisteredRun(name, title, recipe.task, folder, recipe.plugins)
+        title, samples = recipe.title or name, _read_samples(folder)
+        self.runs[name] = RegisteredRun(name, title, recipe.task, samples, folder, recipe.plugins)
 
     def get_run(self, name: str) -> RegisteredRun:
         """Return a run by name; raise a `UserError` if there is none, or if it was deleted."""
@@ -124,6 +130,16 @@ def _import_inspector() -> None:
     # A collection of garbage would look through the 250,000 objects of torch, and nothing else runs
     # meanwhile: 0.2 s, on a busy machine more than one. These objects are no garbage.
     gc.freeze()
+
+
+def _read_samples(folder: Path) -> tuple[str, ...]:
+    """Return the texts that a run begins with; none before its training or of an older version."""
+    try:
+        samples = read_json(folder / "environment.json").get("samples")
+    except (OSError, UserError):
+        return ()
+    texts = samples if isinstance(samples, list) else []
+    return tuple(text[:MAX_SAMPLE_LENGTH] for text in texts[:2] if isinstance(text, str))
 
 
 def _weights_mtime(folder: Path) -> float:

@@ -154,6 +154,7 @@ def format_policy(origins: Sequence[str]) -> str:
         "worker-src 'self' blob:",
         f"connect-src {sources}",
         "style-src 'self'",
+        "font-src 'self'",
         "img-src 'self' data:",
         "base-uri 'none'",
         "form-action 'none'",

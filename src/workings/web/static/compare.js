@@ -151,8 +151,8 @@ class Compare {
   /** @returns {CompareView} */
   get #view() {
     const own = /** @type {Partial<CompareView>} */ (this.#store.view("compare"));
-    const { kind } = findRun(this.#runs, own.a);
-    const view = { ...DEFAULTS, text: firstText(kind), other: secondText(kind), ...own };
+    const run = findRun(this.#runs, own.a);
+    const view = { ...DEFAULTS, text: firstText(run), other: secondText(run), ...own };
     const usual = this.#runs.length > 1 ? "runs" : "inputs";
     return {
       ...view,

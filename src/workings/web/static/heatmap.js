@@ -2,7 +2,7 @@
 // A heat map: a table of numbers where it is small; where it is large, a drawing with a table of the largest values.
 
 import { currentColors, decodeBytes, decodeShorts, formatFixed, MASKED, onColorScheme, paint } from "./colors.js";
-import { clamp, h, svg } from "./dom.js";
+import { clamp, h, present, svg } from "./dom.js";
 import { ARROW_KEYS } from "./matrix.js";
 /** @import { Model } from "./model.js" */
 
@@ -273,7 +273,7 @@ class Heatmap {
     const current = this.#pointed ?? pinned;
     if (this.#cells) this.#markCells(this.#cells, current, pinned);
     else this.#markDrawing(map, current, pinned);
-    this.#readout.replaceChildren(...this.#describe(map, current, pinned));
+    this.#readout.replaceChildren(...present(this.#describe(map, current, pinned)));
   }
 
   /**
@@ -288,9 +288,11 @@ class Heatmap {
       h("b", { class: axis, dir: "auto" }, text.slice(0, 60)),
       h("span", { class: "place" }, ` ${index + 1}`),
     ];
+    const reads = map.reads?.[current[0]]; // none of self-attention
     return [
+      reads !== undefined && ["reads ", h("b", { dir: "auto" }, reads.slice(0, 60)), " → writes "],
       ...name(rowAxis, map.rows[current[0]] ?? "", current[0]),
-      " → ",
+      reads === undefined ? " → " : ": ",
       ...name(columnAxis, map.columns[current[1]] ?? "", current[1]),
       " ",
       h("b", { class: "number" }, this.#text(map, current)),

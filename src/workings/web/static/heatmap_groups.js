@@ -192,7 +192,7 @@ function headThumbnail(model, stack, { layer, head }, levels, colors) {
       title: label,
       onclick: toggle,
     },
-    isOff ? "+" : "×",
+    h("span", {}, isOff ? "+" : "×"),
   );
   return h("div", { class: "thumb-box" }, button, toggleButton);
 }

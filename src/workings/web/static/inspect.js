@@ -25,7 +25,7 @@ const DECODER_ROWS = "Each row has the token that the decoder reads; it predicts
 /** @type {Record<string, string>} */
 const PART_HINTS = {
   alignment: "Cross-attention averaged over all heads, one row per generated token. The other tabs show each head.",
-  cross: DECODER_ROWS,
+  cross: "Each row has the token that the decoder writes, as in the alignment.",
   decoder: DECODER_ROWS,
 };
 const PICTURE_COLUMNS = " Each column is a cell of the image grid: row, column.";
@@ -234,8 +234,7 @@ class Inspect {
   #request() {
     const { text, scene, off } = this.#view;
     const request = { run: this.#run.name, ablated_heads: readHeads(off) };
-    if (this.#run.kind !== "caption")
-      return { ...request, text: text ?? this.#run.texts?.[0] ?? firstText(this.#run.kind) };
+    if (this.#run.kind !== "caption") return { ...request, text: text ?? firstText(this.#run) };
     return this.#picture ? { ...request, picture: this.#picture } : { ...request, scene: Number(scene || 1) };
   }
 

@@ -94,17 +94,20 @@ export function noRuns() {
   );
 }
 
-/** @param {Api.Run["kind"]} kind */
-export function firstText(kind) {
-  return FIRST_TEXTS[kind];
+/**
+ * Return a text to begin with: of the run's own data, if it has recorded some.
+ * @param {Api.Run} run
+ */
+export function firstText({ kind, texts, samples }) {
+  return texts?.[0] ?? samples?.[0] ?? FIRST_TEXTS[kind];
 }
 
 /**
  * Return a text to compare with the first.
- * @param {Api.Run["kind"]} kind
+ * @param {Api.Run} run
  */
-export function secondText(kind) {
-  return SECOND_TEXTS[kind];
+export function secondText({ kind, samples }) {
+  return samples?.[1] ?? SECOND_TEXTS[kind];
 }
 
 /**

@@ -54,13 +54,22 @@ export default {
     model.on("change:spotlight", () => inspect(model, inspector, model.get("spotlight") ?? null));
     draw();
     let width = 0;
-    const observer = new ResizeObserver(() => {
+    const resize = () => {
       if (steps.clientWidth !== width) flow.fit();
       width = steps.clientWidth;
       flow.connect();
-    });
+    };
+    const observer = new ResizeObserver(resize);
     observer.observe(steps);
-    return () => observer.disconnect();
+    const onFont = () => {
+      width = 0;
+      resize();
+    };
+    document.fonts.addEventListener("loadingdone", onFont);
+    return () => {
+      observer.disconnect();
+      document.fonts.removeEventListener("loadingdone", onFont);
+    };
   },
 };
 

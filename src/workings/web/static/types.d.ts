@@ -212,6 +212,8 @@ declare namespace Api {
     kind: "caption" | "classify" | "language" | "translate";
     /** The only inputs that a static page has answers to. */
     texts?: string[];
+    /** Texts of its validation data. */
+    samples?: string[];
   }
 
   /** One color per level. */
@@ -235,6 +237,8 @@ declare namespace Api {
     ticks: [number, string][];
     texts: Cells | null;
     largest_per_row: [number, string][][] | null;
+    /** Of cross-attention: the token that the decoder reads where it writes that of the row. */
+    reads?: string[];
   }
 
   interface HeatmapGallery {
