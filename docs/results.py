@@ -253,10 +253,27 @@ def checker() -> str:
         _share("wrong formulas without a name", "given one", nameless["all"]),
         _share("a mistake and a slip in one step", "mistake named", with_slip["all"]),
         _share("two mistakes in one step", "both named", pairs["all"]),
+        *_checker_by_kind(result),
         (f"{result['files']:,} files in one call", "", "seconds", f"**{result['files_seconds']}**"),
         ("one file", "", "seconds", f"**{result['file_seconds']:.2f}**"),
     ]
     return _table(("on the sheet", "sheets", "measured", "result"), rows)
+
+
+def _checker_by_kind(result: dict[str, Any]) -> Iterator[Sequence[str]]:
+    """Yield the rows of the kinds that have a section of their own, as far as it was measured."""
+    for section, sheets, measured in (
+        ("honest_by_kind", "correct solutions", "called wrong or refused"),
+        ("slips_by_kind", "slips", "first wrong cell"),
+        ("mistakes_by_kind", "mistakes", "named"),
+    ):
+        *rows, total = result.get(section, [None])
+        what = f"{sheets} in {len(rows)} further kinds and forms"
+        if section == "honest_by_kind" and rows:
+            yield what, f"{total['planted']:,}", measured, f"**{total['wrong']:,}**"
+        elif rows:
+            share = total["found" if section == "slips_by_kind" else "named"]
+            yield _share(what, measured, total, share)
 
 
 def _share(

@@ -214,6 +214,19 @@ SPELLINGS: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
         ],
     ),
     (
+        {
+            "kind": "bidirectional_rnn",
+            "given": {"X": [[1], [2]]}
+            | {part: {"W_xh": 1, "W_hh": 0.5} for part in ("forward", "backward")},
+        },
+        [
+            {
+                "kind": "BiRNN",
+                "given": {"x": [1, 2]} | {p: {"U": 1, "W": 0.5} for p in ("fwd", "bwd")},
+            }
+        ],
+    ),
+    (
         {"kind": "cross_entropy", "logits": [[1, 2, 3]], "Y": [[0, 0, 1]]},
         [{"kind": "cross_entropy", "logits": [1, 2, 3], "targets": [0, 0, 1]}],
     ),

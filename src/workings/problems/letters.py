@@ -227,6 +227,14 @@ _EVERY_STEP = {
     "exp": "exponentials",
     "softmax": "probabilities",
 }
+_PARTS = {
+    "fwd": "forward",
+    "bwd": "backward",
+    "attn": "attention",
+    "self": "self_attention",
+    "cross": "cross_attention",
+    "ffn": "feed_forward",
+}
 _GATES = {"lstm": "ifgco", "gru": "zrnhc"}  # with the other letters of the candidate
 _OPTIONAL_STEPS = frozenset({"exponentials", "sums", "probabilities", "tanh_c"})
 TOP_LEVEL_KEYS = (
@@ -247,7 +255,8 @@ def rename_letters(table: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         _name_words(renamed, kind)
         _name_targets(renamed["given"], kind)
     if isinstance(claim, Mapping):
-        renamed["claim"] = _rename_steps(claim, {**_EVERY_STEP, **STEPS.get(kind.name, {})})
+        letters = {**_EVERY_STEP, **STEPS.get(kind.name, {})}
+        renamed["claim"] = _rename_steps(_rename_parts(claim, kind.prefixes), letters)
     return renamed
 
 
@@ -286,6 +295,7 @@ def _rename_givens(given: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     if kind.name == "gru" and any(fold(str(name)) in ("Wz", "Wu") for name in given):
         known.discard("W_h")  # of all gates side by side; here it is the candidate's
     parts = {name.partition(".")[0] for name in known if "." in name}
+    given = _rename_parts(given, parts)
     renamed = _rename(given, kind, kind.name, known | parts)
     for part in parts & renamed.keys():
         if isinstance(renamed[part], Mapping):
@@ -293,6 +303,13 @@ def _rename_givens(given: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
             own = {name.removeprefix(f"{part}.") for name in known if name.startswith(f"{part}.")}
             renamed[part] = _rename(renamed[part], kind, f"{kind.name}.{part}", own)
     return renamed
+
+
+def _rename_parts(table: Mapping[str, Any], parts: Collection[str]) -> Mapping[str, Any]:
+    """Rename the parts of a problem: `fwd` is forward, `dec` decoder."""
+    names = {name: _PARTS.get(name, name) for name in table if isinstance(table[name], Mapping)}
+    usual = {name: part for name, part in names.items() if part in parts and part not in table}
+    return {usual.get(name, name): value for name, value in table.items()}
 
 
 def _rename_gates(given: Mapping[str, Any], kind: Kind) -> Mapping[str, Any]:
