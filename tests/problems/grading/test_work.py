@@ -19,6 +19,7 @@ from workings.problems.sheets.problem_tables import draw_problem_table, is_well_
 from workings.problems.sheets.rounded_solution import (
     CellTexts,
     format_matrix,
+    format_step,
     make_answer_key,
     nest_claims,
     solve_rounded,
@@ -144,6 +145,29 @@ def test_cells_that_do_not_depend_on_the_words_carry_no_information() -> None:
     assert is_common[0].all()
     assert is_common[:, 0].all()
     assert not is_common.all()
+
+
+@pytest.mark.parametrize("kind", ["softmax_jacobian", "mlp_gradient", "multi-head", "lm_head"])
+@pytest.mark.parametrize("decimals", [2, 3, 5])
+def test_honest_answers_in_every_rounding_get_all_points(kind: str, decimals: int) -> None:
+    """One decimal fewer than asked or more, from exact or from rounded numbers, zeros dropped."""
+    (sheet_problem,) = read_problems(draw_tables(kind, 1, level=1, seed=21))
+    problem = sheet_problem.problem
+    for env in (problem.exact_matrices, solve_rounded(problem, decimals)):
+        for drop in ("", "0"):
+            claims = {
+                step.key: format_step(
+                    step,
+                    problem.orient(env[step.key].mid),
+                    decimals,
+                    lambda matrix, places: [
+                        [f"{v:.{places}f}".rstrip(drop).rstrip("." if drop else "") for v in row]  # noqa: B023
+                        for row in matrix
+                    ],
+                )
+                for step in problem.asked_steps
+            }
+            assert mark_share(sheet_problem, claims) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("kind", ["edit_distance", "bleu"])

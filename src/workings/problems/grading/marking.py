@@ -278,12 +278,17 @@ def _complete_decimals(
     unit = np.where(claimed.units > 0, claimed.units, 1.0)
     with np.errstate(invalid="ignore"):
         is_exact = (np.abs(target - np.round(target / unit) * unit) <= 1e-9) & (unit <= 1)
-        # Or a spreadsheet dropped the zeros at the end: 0.4 for 0.400.
-        is_exact |= np.abs(target - claimed.values) <= 10.0**-decimals
-    is_coarse = claimed.units > 10.0**-fewest * 1.001
+        # Or a spreadsheet dropped the zeros at the end: 0.4 for 0.400, or for 0.40.
+        distance = np.abs(target - claimed.values)
+        is_exact |= distance <= 0.5 * 10.0**-decimals * 1.001
+        is_coarse = claimed.units > 10.0**-fewest * 1.001
+        is_short = is_coarse & ~is_exact & (distance <= 10.0**-fewest)
+        # Rounded from the exact number to fewer decimals, whatever follows from the others.
+        from_exact = np.abs(exact - claimed.values)
+        is_exact &= ~((from_exact > 0.5 * 10.0**-decimals) & (from_exact <= 0.5 * unit))
     # A large negative number counts as −∞, which has no decimals.
     is_masked = np.isneginf(exact) & (claimed.values <= MINUS_INFINITY_THRESHOLD)
-    is_vague = is_coarse & ~is_exact & ~is_masked & ~claimed.is_blank
+    is_vague = is_coarse & ~is_exact & ~is_short & ~is_masked & ~claimed.is_blank
     is_credited = np.isin(checked_step.verdicts, CREDITED_VERDICTS)
     to_blank = problem.orient(is_vague & ~(np.abs(claimed.values) < _MAX_COMPLETED))
     lacks_decimals = claimed.units > 10.0**-decimals * 1.001
@@ -296,4 +301,7 @@ def _complete_decimals(
         texts[key][i][j] = "?"
     for i, j in np.argwhere(to_extend):
         texts[key][i][j] = format_fixed(float(values[i, j]), decimals)
-    return bool(to_blank.any() or to_extend.any())
+    is_short = problem.orient(is_short)
+    for i, j in np.argwhere(is_short):
+        texts[key][i][j] = format_fixed(float(values[i, j]), fewest)
+    return bool(to_blank.any() or to_extend.any() or is_short.any())
