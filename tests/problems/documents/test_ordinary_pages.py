@@ -157,3 +157,26 @@ def test_gradient_is_not_read_as_its_variable() -> None:
     document = read_document(text.encode(), "page.md")
     assert [example.verdict for example in document.examples] == ["right"]
     assert [unread.place for unread in document.unread] == [5]
+
+
+OTHER_PAGES = {
+    "kalman": "x = [0, 1], P = [[1, 0], [0, 1]], F = [[1, 1], [0, 1]], Q = [[0.1, 0], [0, 0.1]]\n\n"
+    "K = P H^T S^{-1} = [[0.808, 0.1], [0.385, 0.2]]",
+    "decomposition": "A = [[3, 0], [4, 5]]\n\nU = [[0.316, -0.949], [0.949, 0.316]],"
+    " S = [[6.708, 0], [0, 2.236]], V = [[0.707, -0.707], [0.707, 0.707]]",
+    "statistics": "The data are x = [2, 4, 4, 4, 5, 5, 7, 9].\n\nmean = 5, variance = 4.571\n\n"
+    "z = [-1.403, -0.468, -0.468, -0.468, 0, 0, 0.935, 1.871]",
+    "components": "X = [[2, 0], [0, 1], [-2, -1]]\n\nV = [[0.957, -0.290], [0.290, 0.957]]\n\n"
+    "Scores: Z = X V = [[1.914, -0.580], [0.290, 0.957], [-2.204, -0.377]]",
+    "arrays": ">>> x = np.array([[1, 2], [3, 4]])\n>>> y = x.T\n>>> y\n"
+    "array([[1, 3],\n       [2, 4]])\n"
+    ">>> out = x @ y\n>>> out\narray([[ 5, 11],\n       [11, 25]])",
+    "arrays-beside-attention": "Before we speak of attention: x = [1, 2, 3], y = [2, 4, 6.5]",
+}
+
+
+@pytest.mark.parametrize("name", OTHER_PAGES)
+def test_other_pages_with_matrices_have_no_example(name: str) -> None:
+    document = read_document(OTHER_PAGES[name].encode(), "page.md")
+    assert document.examples == []
+    assert document.num_judged == 0

@@ -88,6 +88,11 @@ class Example:
         for entry in entries:
             self.by_key[_key(entry)] = [*self.by_key.get(_key(entry), [])[-3:], entry]
 
+    def leave_out(self) -> None:
+        """Keep all numbers as numbers without a name."""
+        unique = {id(s): s for s in (*(e.statement for e in self.entries), *self.bare)}
+        self.bare, self.entries, self.inherited = list(unique.values()), [], []
+
     @property
     def identities(self) -> set[str]:
         """The weights that are stated to be the identity: W_Q = W_K = I, q_1 = x_1."""

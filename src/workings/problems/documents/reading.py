@@ -15,6 +15,7 @@ from workings.problems.documents.examples import Example, split_examples
 from workings.problems.documents.formulas import normalize_name
 from workings.problems.documents.judge import ExampleJudge
 from workings.problems.documents.matrices import MAX_TEXT_CHARS
+from workings.problems.documents.relevance import keep_worked_examples
 from workings.problems.documents.reports import DocumentReport, Unread, format_places
 from workings.problems.documents.sources import Source, read_source
 from workings.problems.documents.sources.formats import MAX_DOCUMENT_BYTES
@@ -62,7 +63,7 @@ def read_document(
 
 def read_problem(text: str, **settings: Any) -> Problem:
     """Return the problem of a text with a single worked example; settings as in a problem file."""
-    document = judge_source(_read_text(text), settings)
+    document = judge_source(_read_text(text), settings, is_problem=True)
     examples = document.examples or document.unclaimed
     problems = [problem for e in examples if (problem := e.without_doubt()) is not None]
     if len(problems) == 1:
@@ -82,9 +83,13 @@ def _read_text(text: str) -> Source:
 
 
 def judge_source(
-    source: Source, settings: Mapping[str, Any], names: Mapping[int, str] = MappingProxyType({})
+    source: Source,
+    settings: Mapping[str, Any],
+    names: Mapping[int, str] = MappingProxyType({}),
+    *,
+    is_problem: bool = False,
 ) -> DocumentReport:
-    """Judge the examples of a source."""
+    """Judge the examples of a source; `is_problem`: it is a problem, whatever its words."""
     declared = _read_settings(source)
     settings = {**declared, **settings}
     statements = find_statements(source)
@@ -99,6 +104,8 @@ def judge_source(
     examples = split_examples(source, statements, kind)
     texts = _collect_texts(source)
     reports, unread, used = [], list[Unread](), set[int]()
+    if not (is_problem or kind is not None or names):
+        keep_worked_examples(examples, "\n".join(texts))
     for example in examples[:_MAX_EXAMPLES]:
         sections = [*_find_introduction(example, examples), *example.sections]
         text = "\n".join(texts[section] for section in sections)
