@@ -127,8 +127,7 @@ class Plan:
             self.lines = [f"data: {self.data}: {captions.image_stats.describe()}"]
             choice = choose_captioner(count, self.minutes)
         recipe = self._build(choice, section)
-        if isinstance(recipe, LanguageRecipe):
-            self.lines[-1] += f"; the last {recipe.data.validation:.2%} are to validate on"
+        self._describe_held_out(recipe)
         self.lines.append(f"model: {choice.name}: {choice.reason}")
         self._describe_schedule(recipe)
         return recipe
@@ -223,6 +222,7 @@ class Plan:
         if parent.task == self.task and isinstance(parent, TranslationRecipe | CaptionRecipe):
             choice.table["search"] = to_table(parent.search)
         recipe = adapt_recipe(self._build(choice, section), pretrained)
+        self._describe_held_out(recipe)
         self.lines.append(f"model: {pretrained.name}, {choice.name}: {choice.reason}")
         self._describe_schedule(recipe)
         return recipe
@@ -245,6 +245,10 @@ class Plan:
             stated = {**table.get(name, {}), **value} if isinstance(value, dict) else value
             table[name] = stated
         return build_recipe(table)
+
+    def _describe_held_out(self, recipe: Recipe) -> None:
+        if isinstance(recipe, LanguageRecipe):
+            self.lines[-1] += f"; the last {recipe.data.validation:.2%} are to validate on"
 
     def _describe_schedule(self, recipe: Recipe) -> None:
         unit = "steps" if self.task == "language" else "examples"
