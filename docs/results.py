@@ -33,7 +33,7 @@ def classifiers() -> str:
                 " + ".join(f"[{part}](recipes/{part}.toml)" for part in name.split("+")),
                 f"{result['parameters']:,}",
                 "–" if "classifiers" in result else str(len(result["curves"])),
-                f"{result.get('cpu_minutes', result['minutes']):.1f} ({result['threads']})",
+                f"{_minutes(result):.1f} ({result['threads']})",
                 f"**{100 * result['test_accuracy']:.2f} %**",
                 "–" if without_overlap is None else f"{100 * without_overlap:.2f} %",
             )
@@ -110,6 +110,11 @@ def speed() -> str:
         )
     head = ("measured", "workings", "× as fast as Hugging Face", "× as fast as x-transformers")
     return _table(head, rows)
+
+
+def _minutes(result: dict[str, Any]) -> float:
+    """Return the minutes of a training: of the processor, if it has recorded them."""
+    return float(result.get("cpu_minutes", result["minutes"]))
 
 
 def _ratio(value: float | None) -> str:
@@ -296,7 +301,7 @@ def catalog() -> str:
         paths = [RESULTS / f"{name}.json", *sorted(RESULTS.glob(f"{name}.seed-*.json"))]
         if paths[0].is_file():
             trained = [read_json(path) for path in paths]
-            minutes = round(trained[0]["minutes"], 1)
+            minutes = round(_minutes(trained[0]), 1)
             results[name] = {"minutes": minutes, "result": _describe_result(trained)}
     return json.dumps(results, indent=1) + "\n"
 
