@@ -124,3 +124,14 @@ def test_what_follows_a_withdrawn_number_is_not_accused() -> None:
 def test_a_macro_that_grows_without_end_stays_as_it_is() -> None:
     bomb = r"\newcommand{\a}{\a\a\a\a\a\a\a\a\a\a} \newcommand{\b}[1]{#1#1#1#1} $\a \b{\b{\b{x}}}$"
     assert read_document((bomb * 50).encode(), "notes.tex").examples == []
+
+
+def test_an_input_after_another_kind_is_of_the_example_that_follows() -> None:
+    text = "# Position codes\n\nd_model = 2\n\nPE(0) = [0.000, 1.000]\n\nPE(1) = [0.841, 0.540]\n\n"
+    text += "# Two words\n\nX = [[1, 0], [0, 2]]\n\n## Steps\n\nW_V = [[1, 1], [0, 1]]\n\n"
+    text += "V = X W_V = [[1, 1], [0, 2]]\n"
+    examples = read_document(text.encode(), "notes.md").examples
+    assert [(e.kind, e.verdict) for e in examples] == [
+        ("positions", "right"),
+        ("attention", "right"),
+    ]

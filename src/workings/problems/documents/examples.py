@@ -204,6 +204,7 @@ def _choose_kinds(
             _rename_norm([statements[k] for k in members], [votes[k] for k in members])
     kinds = [""] * len(statements)
     previous = ""
+    inputs: list[int] = []
     for section, members in by_section.items():
         counts: dict[str, float] = {}
         for k in members:
@@ -220,6 +221,8 @@ def _choose_kinds(
             only = next(iter(spoken)) if len(spoken) == 1 else "attention"
             for k in members:
                 kinds[k] = previous or only
+            if previous and not spoken and all(statements[k].text[:1] in "xX" for k in members):
+                inputs += members  # of what comes next
             continue
         _unite_recurrent(counts, [votes[k] for k in members], previous)
         strong = {kind for kind, count in counts.items() if count >= 2} or set(counts)
@@ -235,6 +238,9 @@ def _choose_kinds(
             statements,
         )
         previous = kinds[members[-1]]
+        for k in inputs:
+            kinds[k] = kinds[members[0]]
+        inputs = []
     return kinds
 
 
