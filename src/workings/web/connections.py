@@ -14,7 +14,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEADER_TIMEOUT = 10.0  # seconds to receive the headers of a request, after TLS's handshake
+HEADER_TIMEOUT = 10.0  # seconds for TLS's handshake and the headers of a request
 SHUTDOWN_TIMEOUT = 1.0  # seconds to wait for the end of TLS, which some clients do not send
 MAX_CONNECTIONS, MAX_CONNECTIONS_PER_CLIENT = 256, 64
 BACKLOG = 8  # connections accepted at a time, before their number is looked at
