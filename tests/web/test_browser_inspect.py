@@ -191,6 +191,20 @@ def test_hovered_head_is_dropped_with_its_run(visit: OpenPage) -> None:
     assert page.locator(".status").text_content() == ""
 
 
+def test_open_sections_are_in_the_link_and_undone(visit: OpenPage) -> None:
+    page = visit(fragment("gpt"), ready="table.bars")
+    summary = page.locator("summary", has_text="Positional encoding")
+    summary.click()
+    page.wait_for_selector(".side-by-side .drawing")
+    page.wait_for_url("**open=model%20positions*")
+    page = visit("#" + page.url.partition("#")[2], ready=".side-by-side .drawing")
+    summary = page.locator("summary", has_text="Positional encoding")
+    summary.click()
+    page.locator(".side-by-side .drawing").first.wait_for(state="hidden")
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_selector(".side-by-side .drawing")
+
+
 def test_thumbnail_fits_its_button(visit: OpenPage) -> None:
     page = visit(fragment("french", "red", part="cross"))
     page.wait_for_selector(".thumb canvas")

@@ -101,7 +101,7 @@ export const probabilityBars = {
  */
 function barTable(bars, caption) {
   const hasBaseline = bars.some(({ other }) => other !== null);
-  const largest = Math.max(...bars.flatMap(({ probability, other }) => [probability ?? 0, other ?? 0]), 1e-9);
+  const largest = largestOf(bars);
   const header = (/** @type {string} */ text, unseen = false) =>
     h("th", { scope: "col", class: unseen ? "unseen" : null }, text);
   const row = (/** @type {Api.Outcome} */ { name, probability, text, other, other_text: otherText, change }) =>
@@ -141,6 +141,14 @@ function barTable(bars, caption) {
   );
 }
 
+/**
+ * Return the probability whose bar has the full width.
+ * @param {Api.Outcome[]} outcomes
+ */
+function largestOf(outcomes) {
+  return Math.max(...outcomes.flatMap(({ probability, other }) => [probability ?? 0, other ?? 0]), 1e-9);
+}
+
 /** Probabilities of two models or inputs as pairs of bars, with the difference. */
 export const pairedBars = {
   /** @param {{ model: Model<PairState>, el: HTMLElement }} options */
@@ -160,12 +168,18 @@ export const pairedBars = {
  * @param {[string, string]} columns
  */
 function pairTable(pairs, [first, second]) {
+  const largest = largestOf(pairs);
   const row = (/** @type {Api.Outcome} */ { name, probability, text, other, other_text: otherText, change }) =>
     h(
       "tr",
       {},
       rowName(name),
-      h("td", { class: "two-bars", "aria-hidden": "true" }, bar("one", probability), bar("two", other)),
+      h(
+        "td",
+        { class: "two-bars", "aria-hidden": "true" },
+        bar("one", probability, largest),
+        bar("two", other, largest),
+      ),
       h("td", {}, text),
       h("td", {}, otherText),
       h("td", { class: "change" }, change),

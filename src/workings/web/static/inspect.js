@@ -78,6 +78,8 @@ class Inspect {
   #sections = [];
   /** @type {ModelSection | null} */
   #model = null;
+  /** @type {string[] | null} */
+  #firstOpen = null; // the sections that were open before the first was opened or folded
   #derivedCell = ""; // the request of the derivation that is shown
   /** @type {Model<HeadGridState>} */
   #heads = new Model({ stack: null, colors: null, chosen: null });
@@ -147,7 +149,7 @@ class Inspect {
     this.#runs = runs;
     this.#run = findRun(runs, this.#view.run);
     this.#runList = runList(runs, (run) =>
-      this.#change({ run, text: undefined, part: "", layer: "", head: "", off: "", ...NO_CELL }),
+      this.#change({ run, text: undefined, part: "", layer: "", head: "", off: "", open: undefined, ...NO_CELL }),
     );
     const onError = (/** @type {string} */ message) => this.#showError(message);
     /** @type {Query<Api.Inspection, Api.OutcomeRequest>} */
@@ -266,6 +268,7 @@ class Inspect {
     if (this.#derivation.get("derivation") && JSON.stringify(this.#cellRequest) !== this.#derivedCell)
       this.#derivation.set("derivation", null);
     this.#input?.show();
+    this.#showFolds();
     this.#model?.open(this.#view.stage ?? "");
     this.#drawSampling();
     if (!this.#inspectQuery.askIfNew(API.inspect, { ...this.#request(), ...this.#outcomeOptions })) this.#show();
@@ -301,11 +304,41 @@ class Inspect {
       onHeads: (part, layer) => this.#change({ part, layer: String(layer), ...NO_CELL }),
     });
     this.#modelBox.replaceChildren(this.#model.el);
+    this.#firstOpen = null;
+    for (const { name, el } of this.#folds)
+      el.querySelector("summary")?.addEventListener("click", (event) => {
+        event.preventDefault();
+        this.#toggleFold(name);
+      });
     for (const part of [this.#output, this.#tabs, this.#tools]) part.replaceChildren();
     this.#attention.hidden = true;
     this.#output.append(h("p", { class: "hint", role: "status" }, "Loading the model…"));
     this.#heads.set("stack", null);
     this.#map.set("map", null);
+  }
+
+  /** The sections that can be folded, by the name that the address has. */
+  get #folds() {
+    const [attribution, neurons, positions] = this.#sections;
+    return Object.entries({ model: this.#model, attribution, neurons, positions }).flatMap(([name, section]) =>
+      section ? [{ name, el: section.el }] : [],
+    );
+  }
+
+  /**
+   * Open or fold a section, as the address has it.
+   * @param {string} name
+   */
+  #toggleFold(name) {
+    const open = this.#folds.filter(({ el }) => el.open && !el.hidden).map(({ name: other }) => other);
+    if (this.#view.open === undefined) this.#firstOpen = open;
+    const changed = open.includes(name) ? open.filter((other) => other !== name) : [...open, name];
+    this.#change({ open: changed.join(" ") });
+  }
+
+  #showFolds() {
+    const open = this.#view.open?.split(" ") ?? this.#firstOpen;
+    if (open) for (const { name, el } of this.#folds) el.open = open.includes(name);
   }
 
   #newTextInput() {
