@@ -300,11 +300,15 @@ def test_invalid_sheet_is_rejected(tmp_path: Path, answers: Path, folder: Path) 
 def test_unreadable_step_does_not_affect_others(folder: Path, answers: Path, sheet: Sheet) -> None:
     right = get_key(sheet)
     damaged = {**right, "Q": [["oops"] * 4] * 2, "sores": right.pop("scores")}
+    damaged["V"] = [["x", *right["V"][0][1:]], right["V"][1]]
     del damaged["scores"]
     write_answer(answers, "joe", damaged)
     first, *_ = read_csv(grade(folder, answers))
     assert float(first["Q"]) == 0
     assert float(first["K"]) == float(first["mixed"]) == 1
+    assert float(first["V"]) == pytest.approx(
+        7 / 8, abs=0.01
+    )  # a cell that cannot be read is a blank
     assert float(first["scores"]) == 1  # whatever its name, it is read
     assert "claim.Q" in first["note"]
 

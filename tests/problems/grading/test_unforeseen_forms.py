@@ -377,11 +377,21 @@ def test_learning_platforms_name_files_after_students(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["Q = []", "[claim]\nmasked = []", '{"Q": []}', "Q\n[]\n", "Q,\n"]
+    "content",
+    [
+        "problem,step,row,1,2\n1,Q,1,,\n1,Q,2,,\n",
+        "Q = []",
+        "[claim]\nmasked = []",
+        '{"Q": []}',
+        "Q\n[]\n",
+        "Q,\n",
+    ],
 )
 def test_empty_lists_are_blank(content: str, tmp_path: Path) -> None:
     write_sheet(make_sheet("masked", "2x3", 1, 9), tmp_path / "sheet")
     for suffix in ("toml", "json", "csv", "txt"):
         write(tmp_path / "answers", {f"ann.{suffix}": content})
     (tmp_path / "answers" / "ann.toml").write_text(content)
-    assert all(s.total == 0 for s in grade(tmp_path / "sheet", tmp_path / "answers").students)
+    grades = grade(tmp_path / "sheet", tmp_path / "answers")
+    assert all(s.total == 0 for s in grades.students)
+    assert not any("of the program" in note for s in grades.students for note in s.list_notes())

@@ -313,7 +313,7 @@ def _find_matrix(
 
 def _remove_remarks(rows: Rows, width: int) -> Rows:
     """Return the rows without row numbers before the cells and words behind them."""
-    is_numbered = [row[0] for row in rows] == [str(k + 1) for k in range(len(rows))]
+    is_numbered = all(row[:1] == [str(k)] for k, row in enumerate(rows, start=1))
     if is_numbered and all(len(row) > width for row in rows):
         rows = [row[1:] for row in rows]
     return [

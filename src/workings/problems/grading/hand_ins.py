@@ -277,6 +277,9 @@ def _read_content(
     except UserError as error:
         submission.add_error(place, str(error))
         return
+    except Exception as error:  # one file must not stop the marks of a class
+        submission.add_error(place, f"an error of the program: {type(error).__name__}")
+        return
     for text in answers.errors:
         owner = next((n for n in names if text.startswith(f"{n}: ")), None)
         submission.add_error(owner or place, text.removeprefix(f"{owner}: "))

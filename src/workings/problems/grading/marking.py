@@ -27,6 +27,7 @@ from workings.problems.verdicts import MINUS_INFINITY_THRESHOLD
 CREDITED_VERDICTS = ("right", "rounded", "follows")
 _MAX_COMPLETED = 1e12  # a larger number is left blank
 _MAX_NAMED_CELLS = 6  # in a note
+_MAX_TRIED_CELLS = 400  # one by one, if one of them cannot be read
 
 
 @dataclass(frozen=True)
@@ -175,11 +176,38 @@ def _read_claimed_steps(sheet_problem: SheetProblem, claim: Any) -> tuple[Proble
                 read(set_nested({}, path, value))
             except UserError as step_error:
                 notes.append(gettext("not counted: {reason}", reason=step_error))
+                rows = _blank_unreadable(partial(_read_step, read, path), value)
+                if rows is not None:
+                    set_nested(readable, path, rows)
             else:
                 set_nested(readable, path, value)
         if not readable:
             raise UserError(str(error)) from None
         return read(readable), notes
+
+
+def _read_step(read: Callable[[Any], Problem], path: tuple[str, ...], value: Any) -> Problem:
+    return read(set_nested({}, path, value))
+
+
+def _blank_unreadable(read: Callable[[Any], Problem], value: Any) -> list[list[Any]] | None:
+    """Return a matrix with "?" for the cells that cannot be read; None if there are no others."""
+    is_matrix = isinstance(value, list) and all(isinstance(row, list) for row in value)
+    if not is_matrix or sum(map(len, value)) > _MAX_TRIED_CELLS:
+        return None
+    rows: list[list[Any]] = [["?"] * len(row) for row in value]
+    try:
+        read(rows)
+    except UserError:
+        return None
+    for row, cells in zip(rows, value, strict=True):
+        for j, cell in enumerate(cells):
+            row[j] = cell
+            try:
+                read(rows)
+            except UserError:
+                row[j] = "?"
+    return rows if any(cell != "?" for row in rows for cell in row) else None
 
 
 def iterate_leaves(
