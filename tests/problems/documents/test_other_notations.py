@@ -135,3 +135,9 @@ def test_an_input_after_another_kind_is_of_the_example_that_follows() -> None:
         ("positions", "right"),
         ("attention", "right"),
     ]
+
+
+def test_a_heading_with_a_number_below_a_single_word_is_no_frame() -> None:
+    source = read_document("完成。\nExample 2\n".encode(), "notes.md").source
+    assert source is not None
+    assert [line.level for line in source.lines if line.text == "Example 2"] == [4]

@@ -234,7 +234,8 @@ def _take_rows(lines: list[str], index: int) -> tuple[int, Rows | None]:
         is_frame = skip and rows and len(rows[0]) == len(header) + 1
         if is_frame:
             firsts = [row[0] for row in rows]
-            if set(firsts) == {"?"} or firsts == [str(k) for k in range(len(rows))]:
+            is_labeled = set(firsts) == {"?"} and len(rows) * len(header) > 1  # not: Example 2
+            if is_labeled or firsts == [str(k) for k in range(len(rows))]:
                 return stop, [row[1:] for row in rows]
         if not skip and rows:
             if len(rows[0]) > 1 or len(rows) > 1:
