@@ -24,7 +24,8 @@ RESULTS = ROOT / "results"
 
 def classifiers() -> str:
     """Return one row per trained classifier, best first."""
-    results = [(path.stem, read_json(path)) for path in RESULTS.glob("imdb-*.json")]
+    paths = [path for path in RESULTS.glob("imdb-*.json") if ".seed-" not in path.name]
+    results = [(path.stem, read_json(path)) for path in paths]
     rows = []
     for name, result in sorted(results, key=lambda item: (-item[1]["test_accuracy"], item[0])):
         without_overlap = result.get("test_accuracy_without_overlap")
@@ -34,12 +35,22 @@ def classifiers() -> str:
                 f"{result['parameters']:,}",
                 "–" if "classifiers" in result else str(len(result["curves"])),
                 f"{_minutes(result):.1f} ({result['threads']})",
-                f"**{100 * result['test_accuracy']:.2f} %**",
+                _describe_accuracy(name, result["test_accuracy"]),
                 "–" if without_overlap is None else f"{100 * without_overlap:.2f} %",
             )
         )
     head = ("recipe", "parameters", "epochs", "minutes (threads)", "test accuracy")
     return _table((*head, "without overlap"), rows)
+
+
+def _describe_accuracy(name: str, accuracy: float) -> str:
+    """Return the accuracy of a recipe; of several seeds the mean, with the range."""
+    others = [read_json(path)["test_accuracy"] for path in RESULTS.glob(f"{name}.seed-*.json")]
+    values = [100 * value for value in (accuracy, *others)]
+    if not others:
+        return f"**{values[0]:.2f} %**"
+    seeds = f"{len(values)} seeds: {min(values):.2f} to {max(values):.2f}"
+    return f"**{sum(values) / len(values):.2f} %** ({seeds})"
 
 
 def language() -> str:
