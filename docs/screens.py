@@ -19,7 +19,7 @@ from workings.cli import main as workings
 from workings.web.server import serve_in_background
 
 SCREENS = Path(__file__).resolve().parent / "screens"
-SIZES = {320: 720, 768: 1000, 1440: 900, 2560: 1300}
+SIZES = {390: 844, 768: 1000, 1440: 900, 2560: 1300}
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 NUM_COLORS = 256  # a third of the bytes, with no visible difference
 
@@ -43,6 +43,8 @@ def main() -> None:
 def capture_docs(browser: Any, address: str, emoji: str, french: str) -> None:
     """Take one screenshot of each screen."""
     screens = {
+        "home": ("home", open_home),
+        "practice": ("practice?level=1", open_practice),
         "work": ("work", open_work),
         "check": ("check", open_check),
         "inspect": (f"inspect?run={french}&text=red+heart&part=cross&layer=2&head=1", open_inspect),
@@ -60,6 +62,22 @@ def capture_docs(browser: Any, address: str, emoji: str, french: str) -> None:
         page.reload()
         open_screen(page)
         save(page.screenshot(), name)
+    page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
+    page.goto(f"{address}/#check")
+    open_check(page)
+    save(page.screenshot(), "phone")
+
+
+def open_home(page: Any) -> None:
+    """Show the cell that is explained first."""
+    page.locator(".tour .formula").wait_for()
+
+
+def open_practice(page: Any) -> None:
+    """Show a problem with a hint."""
+    page.locator("figure[data-key=Q]").first.wait_for()
+    page.get_by_role("button", name="Hint: Q").click()
+    page.locator(".hints math").first.wait_for()
 
 
 def capture_explanation(browser: Any, emoji: Path) -> None:
