@@ -363,6 +363,20 @@ def test_answers_may_be_the_archive_that_a_platform_makes(root: str, tmp_path: P
         grade(tmp_path / "sheet", tmp_path / "all.zip")
 
 
+def test_marks_of_blanks_are_blanks_in_any_text(tmp_path: Path) -> None:
+    """One cell is left out; the other cells of its step are read."""
+    sheet = make_sheet("masked", "2x3", 1, 9)
+    write_sheet(sheet, tmp_path / "sheet")
+    ((_, key),) = get_keys(sheet)
+    files: Files = {}
+    for k, mark in enumerate(("?", "n/a", "____", "…")):
+        key["Q"][1][1] = mark
+        files[f"{k}.txt"] = "\n\n".join(f"{step}\n{join(m, '  ')}" for step, m in key.items())
+    write(tmp_path / "answers", files)
+    totals = [s.total for s in grade(tmp_path / "sheet", tmp_path / "answers").students]
+    assert totals == [pytest.approx(7 + 7 / 8)] * 4
+
+
 def test_learning_platforms_name_files_after_students(tmp_path: Path) -> None:
     names = {
         "Ng, Eve_12_assignsubmission_file_/a.toml": ("Ng, Eve", "12"),

@@ -40,7 +40,8 @@ _INFINITY = r"[+-]?[ ]?(?:\\infty|∞|(?:[a-z]{2,5})?\.?inf(?:ty|inity)?|oo)(?![
 _PATTERN = (
     r"(?P<label>{labels})|(?P<number>(?<![\w.^_])(?<![_^]\{{)(?:[+-]?float\(\s*['\"][+-]?inf(?:inity)?['\"]\s*\)|{infinity}"
     r"|[+-]?(?:\d+(?:{point}\d*)?|\.\d+)(?:e[+-]?\d+)?(?:[ ]?/[ ]?\d+)?(?![^\W\d])))"
-    r"|(?P<blank>(?<![\w?])\?(?![\w?]))"
+    r"|(?P<blank>(?<![\w?])(?:\?|n/a|_{{2,}}|…|(?<=[\t|&,;\[ ])[-–—](?=[ ]*[\t|&,;\]\\\n]))"
+    r"(?![\w?]))"
     r"|(?P<word>[^\W\d](?:[^\W_]|_(?![{{(]))*(?:[.^'_]+(?:\{{[\w()]*\}}|\(\w+\)|\w+))*'*)"
     r"|(?P<open>[\[({{⎡⎛])|(?P<close>[\])}}⎦⎠])|(?P<equals>:=|<-|≈|=|:)|(?P<line>\n+)"
 )
@@ -230,7 +231,8 @@ def _split_lines(tokens: Sequence[_Token]) -> list[list[str]]:
         if token.kind == "line":
             lines.append([])
         elif token.kind in ("number", "blank"):
-            lines[-1].append(token.text.replace(" ", "").strip("{}"))
+            text = "?" if token.kind == "blank" else token.text.replace(" ", "").strip("{}")
+            lines[-1].append(text)
     return [line for line in lines if line]
 
 
