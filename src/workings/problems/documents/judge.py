@@ -259,6 +259,12 @@ class ExampleJudge:
             self._example.bare.remove(statement)
         problem = self._build(assembly) if names else problem
         named = {id(statement) for _, statement in names}
+        for path, statement in freed.items():
+            symbol = get_symbol(statement)
+            if symbol is not None and len(symbol.base) > 2:  # a word, and not a letter
+                self.why = (
+                    self.why or f"{statement.text} has the numbers of another step than {path}"
+                )
         for path in sorted(path for path, statement in freed.items() if id(statement) not in named):
             self.why = f"a matrix may be {path} or another step"
         for statement in self._example.bare:
