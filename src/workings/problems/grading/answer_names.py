@@ -124,8 +124,9 @@ class StepNames:
     def __init__(self, problem: SheetProblem) -> None:
         kind = problem.problem.kind
         self._has_usual_names = kind.name == "attention"
-        givens = problem.table.get("given", {})
-        self._known_words = {_flatten(n) for n in (*kind.matrices, *givens, *kind.setting_names)}
+        self._givens = {_flatten(name) for name in problem.table.get("given", {})}
+        self._known_words = {_flatten(n) for n in (*kind.matrices, *kind.setting_names)}
+        self._known_words |= self._givens
         if self._has_usual_names:
             self._known_words |= ATTENTION_ROLES.keys()
         self._paths: dict[str, tuple[str, ...]] = {}
@@ -143,7 +144,8 @@ class StepNames:
     def find_path(self, name: str) -> tuple[str, ...] | None:
         """Return the path of a step in a claim: `("head", "2", "scores")` for `scores.2`."""
         path = self.find_exact_path(name)
-        if path is None and self._has_usual_names:
+        is_given = _flatten(name) in self._givens
+        if path is None and self._has_usual_names and not is_given:
             path = self._find_usual_name(name)
         return path or self._find_misspelt(name)
 
