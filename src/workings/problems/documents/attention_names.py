@@ -79,6 +79,10 @@ def format_canonical(element: Sequence[Token]) -> str:
     return " ".join(pieces)
 
 
+def _remove_accents(text: str) -> str:
+    return re.sub(r"[\u0300-\u036f]", "", text)
+
+
 class AttentionNames:
     """Names the statements of a document that are about attention."""
 
@@ -349,6 +353,7 @@ class AttentionNames:
         name = normalize_name(symbol.name) if symbol is not None else ""
         usual = ATTENTION_ROLES.get(name.lower()) or self._guess(symbol, statement)
         usual = "mixed" if name in self._mixed_letters else usual
+        usual = "masked" if self._is_marked_copy(symbol, statement) else usual
         if is_scalar(statement.value) and self._has_dot_product(statement):
             return "scores", "formula"
         if any(map(is_weighted_sum, statement.elements)) and is_vector(statement.value):
@@ -401,13 +406,31 @@ class AttentionNames:
 
     def _guess(self, symbol: Symbol | None, statement: Statement) -> str | None:
         """Return scaled or masked for the letter of the scores with a mark: E_s, S', L''."""
-        base = re.sub(r"[\u0300-\u036f]", "", symbol.base) if symbol is not None else ""
+        base = _remove_accents(symbol.base) if symbol is not None else ""
         is_marked = symbol is not None and (symbol.marks or base != symbol.base)
         if not is_marked or statement.value is None:
             return None
         if ATTENTION_ROLES.get(base.lower()) != "scores" or len(base) > 1:
             return None
         return "masked" if has_infinity(statement.value) else "scaled"
+
+    def _is_marked_copy(self, symbol: Symbol | None, statement: Statement) -> bool:
+        """Return True for a marked letter of the scores with the numbers of another: S' and S''.
+
+        Scaled scores are other numbers; these are not masked where they should be.
+        """
+        base = _remove_accents(symbol.base) if symbol is not None else ""
+        is_scores = len(base) == 1 and ATTENTION_ROLES.get(base.lower()) == "scores"
+        if symbol is None or not is_scores or not (symbol.marks or base != symbol.base):
+            return False
+        before = self._statements[: self._indices.get(id(statement), 0)]
+        return statement.value_grid >= 0 and any(
+            other.value == statement.value
+            and (first := get_symbol(other)) is not None
+            and (_remove_accents(first.base), first.index) == (base, symbol.index)
+            and first.text != symbol.text
+            for other in before
+        )
 
     def _find_mixed_letters(self, statements: Sequence[Statement]) -> set[str]:
         """Return the letters of weights times values: O before Y, H after the weights."""

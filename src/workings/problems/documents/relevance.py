@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from workings.problems.documents.dot_products import DOT_PRODUCT
+from workings.problems.documents.entries import Entry, get_symbol
 from workings.problems.documents.examples import Example
 
 _ATTENTION = re.compile(
@@ -27,11 +28,19 @@ def keep_worked_examples(examples: Sequence[Example], text: str) -> None:
     """Leave out the numbers of examples that are not about their kind; `text` is of all."""
     is_about_attention = bool(_ATTENTION.search(text)) or any(map(_has_own_letters, examples))
     for example in examples:
-        is_other = example.kind == "layer_norm" and not _LAYER_NORM.search(text)
+        is_other = example.kind == "layer_norm" and not (
+            _LAYER_NORM.search(text) or any(map(_is_normalised, example.entries))
+        )
         if example.kind == "attention":
             is_other = not (is_about_attention and _has_steps(example))
         if is_other:
             example.leave_out()
+
+
+def _is_normalised(entry: Entry) -> bool:
+    """Return True for x̂ and the word; z is also a score of statistics."""
+    symbol = get_symbol(entry.statement)
+    return entry.role == "normalised" and (symbol is None or symbol.base.lower() != "z")
 
 
 def _has_own_letters(example: Example) -> bool:
