@@ -249,7 +249,7 @@ SMALL = {"given": {"X": [[1]]}}
     [
         ("work", {"table": {"given": {"X": [["a"]]}}}, "given.X: 'a' is not a number"),
         ("work", {"table": {"given": {}}}, "given.X is missing"),
-        ("work", {"table": {"given": {"Y": [[1]]}}}, "no such given"),
+        ("work", {"table": {"given": {"J": [[1]]}}}, "no such given"),
         ("work", {"table": {"given": {"X": [[1]], "W_Q": [[1], [2]]}}}, "it must be 1"),
         ("work", {"table": {"given": {"X": [[1] * 65]}}}, "the page takes at most 64"),
         ("work", {"table": {"given": {"X": "1 " * 65}}}, "the page takes at most 64"),

@@ -291,7 +291,7 @@ def finetuning_rate(width: int) -> float:
     """Return a learning rate that keeps what a model has learned: the wider, the smaller.
 
     >>> finetuning_rate(768), finetuning_rate(64)
-    (5.2e-05, 0.00062)
+    (5.2e-05, 0.00063)
     """
     return float(f"{FINETUNING_RATE / width:.1e}")
 

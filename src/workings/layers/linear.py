@@ -60,14 +60,14 @@ def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def _can_use_onednn(x: Tensor, weight: Tensor) -> bool:
     return (
         _HAS_ONEDNN
+        and not torch.compiler.is_compiling()  # first: an exported graph has any size
+        and not torch.compiler.is_exporting()
         and x.is_cpu
         and x.dtype == weight.dtype == torch.float32
         and x.numel() * weight.size(0) >= MIN_PRODUCTS
         and x.numel() >= MIN_ROWS * weight.size(1)
         and type(weight) in (Tensor, nn.Parameter)  # not sharded
         and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-        and not torch.compiler.is_exporting()
     )
 
 

@@ -261,9 +261,10 @@ def _list_sources(problem: Problem, step: Step, visible: set[str]) -> list[str]:
 
 def list_head_counts(problem: Problem) -> list[int]:
     """Return the numbers of heads that divide the widths of queries and values."""
-    if "heads" not in problem.kind.settings:
+    sizes = problem.sizes.sizes
+    if "heads" not in problem.kind.settings or not {"k", "v"} <= sizes.keys():
         return []
-    divisor = math.gcd(problem.sizes.sizes["k"], problem.sizes.sizes["v"])
+    divisor = math.gcd(sizes["k"], sizes["v"])
     return [count for count in range(1, divisor + 1) if divisor % count == 0]
 
 

@@ -6,6 +6,7 @@ What needs no computing is a file: lists, lectures and their checks, looks into 
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -22,6 +23,7 @@ from workings.web.pyodide_release import PyodideFiles, find_pyodide, format_inte
 
 MANIFEST = "site.json"
 GENERATOR = "workings site"
+_COMMENTS = re.compile(rb"^[ \t]*(?:/\*(?:[^*]|\*(?!/))*\*/|//[^\n]*)[ \t]*\n", re.MULTILINE)
 OMITTED = ("page.html", "standalone.js", "transport.js", "widget.js")  # of the page's files
 
 
@@ -68,10 +70,10 @@ def list_files(
     yield "index.html", _write_index(pyodide).encode()
     for name, (content, _) in load_assets().items():
         if name not in OMITTED:
-            yield f"page/{name}", content
+            yield f"page/{name}", _remove_comments(name, content)
     for file in (files("workings.web") / "static" / "site").iterdir():
         if file.name.endswith((".css", ".js")):
-            yield f"page/{file.name}", file.read_bytes()
+            yield f"page/{file.name}", _remove_comments(file.name, file.read_bytes())
     wheel = package_wheel.build_wheel()
     wheel_path = f"python/{package_wheel.FILE_NAME}"
     yield wheel_path, wheel
@@ -85,6 +87,11 @@ def list_files(
     }
     manifest = {"generator": GENERATOR, "version": __version__, "python": python}
     yield MANIFEST, _dump(manifest)
+
+
+def _remove_comments(name: str, content: bytes) -> bytes:
+    """Return JavaScript and CSS without the comments that have lines of their own."""
+    return _COMMENTS.sub(b"", content) if name.endswith((".js", ".css")) else content
 
 
 def _check_folder(folder: Path) -> None:

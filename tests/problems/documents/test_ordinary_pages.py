@@ -160,15 +160,19 @@ def test_gradient_is_not_read_as_its_variable() -> None:
 
 
 OTHER_PAGES = {
-    "kalman": "x = [0, 1], P = [[1, 0], [0, 1]], F = [[1, 1], [0, 1]], Q = [[0.1, 0], [0, 0.1]]\n\n"
+    "kalman": "A Kalman filter, one step for our sensor:\n\n"
+    "x = [0, 1], P = [[1, 0], [0, 1]], F = [[1, 1], [0, 1]], Q = [[0.1, 0], [0, 0.1]]\n\n"
     "K = P H^T S^{-1} = [[0.808, 0.1], [0.385, 0.2]]",
-    "decomposition": "A = [[3, 0], [4, 5]]\n\nU = [[0.316, -0.949], [0.949, 0.316]],"
+    "decomposition": "The singular value decomposition of a matrix\n\n"
+    "A = [[3, 0], [4, 5]]\n\nU = [[0.316, -0.949], [0.949, 0.316]],"
     " S = [[6.708, 0], [0, 2.236]], V = [[0.707, -0.707], [0.707, 0.707]]",
     "statistics": "The data are x = [2, 4, 4, 4, 5, 5, 7, 9].\n\nmean = 5, variance = 4.571\n\n"
     "z = [-1.403, -0.468, -0.468, -0.468, 0, 0, 0.935, 1.871]",
-    "components": "X = [[2, 0], [0, 1], [-2, -1]]\n\nV = [[0.957, -0.290], [0.290, 0.957]]\n\n"
+    "components": "Principal components of three points are eigenvectors\n\n"
+    "X = [[2, 0], [0, 1], [-2, -1]]\n\nV = [[0.957, -0.290], [0.290, 0.957]]\n\n"
     "Scores: Z = X V = [[1.914, -0.580], [0.290, 0.957], [-2.204, -0.377]]",
-    "arrays": ">>> x = np.array([[1, 2], [3, 4]])\n>>> y = x.T\n>>> y\n"
+    "arrays": "A product of arrays in NumPy, step after step:\n\n"
+    ">>> x = np.array([[1, 2], [3, 4]])\n>>> y = x.T\n>>> y\n"
     "array([[1, 3],\n       [2, 4]])\n"
     ">>> out = x @ y\n>>> out\narray([[ 5, 11],\n       [11, 25]])",
     "arrays-beside-attention": "Before we speak of attention: x = [1, 2, 3], y = [2, 4, 6.5]",

@@ -227,9 +227,9 @@ def find_divisor(formula: list[str]) -> Divisor | None:
     r"""Return what a formula divides scores by; None if it does not divide.
 
     >>> find_divisor(parse_formula(r"\frac{QK^T}{\sqrt{d_k}}"))
-    Divisor(is_root=True, is_d_k=True, number=None)
+    Divisor(is_root=True, is_d_k=True, number=None, name='')
     >>> find_divisor(parse_formula("S / 8")), find_divisor(parse_formula("QK^T"))
-    (Divisor(is_root=False, is_d_k=False, number=8.0), None)
+    (Divisor(is_root=False, is_d_k=False, number=8.0, name=''), None)
     """
     sign = next((sign for sign in ("√", "/") if sign in formula), None)
     if sign is None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from workings.problems.documents.dot_products import DOT_PRODUCT
 from workings.problems.documents.entries import Entry, get_symbol
 from workings.problems.documents.examples import Example
+from workings.problems.documents.words import ROLE_WORDS
 
 _ATTENTION = re.compile(
     r"attention|transformer|soft-?max|aufmerksamkeit|atenci[oó]n|aten[cç][aã]o|attenzione|aandacht"
@@ -20,12 +21,19 @@ _LAYER_NORM = re.compile(
     r"(?:layer|schicht|couche|capa)|normalisation\s+de\s+couche|层归一|レイヤー正規化|γ|\\gamma|gamma",
     re.IGNORECASE,
 )
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_MAX_WORDS = 3
 _STEPS = frozenset({"Q", "K", "V", "scores", "scaled", "masked", "exponentials", "weights"})
 _WEIGHTS = frozenset({"W_Q", "W_K", "W_V"})
 
 
 def keep_worked_examples(examples: Sequence[Example], text: str) -> None:
-    """Leave out the numbers of examples that are not about their kind; `text` is of all."""
+    """Leave out the numbers of examples that are not about their kind; `text` is of all.
+
+    A text of matrices alone is a problem.
+    """
+    if sum(word.lower() not in ROLE_WORDS for word in _WORD.findall(text)) <= _MAX_WORDS:
+        return
     is_about_attention = bool(_ATTENTION.search(text)) or any(map(_has_own_letters, examples))
     for example in examples:
         is_other = example.kind == "layer_norm" and not (
