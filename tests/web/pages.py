@@ -109,7 +109,7 @@ def open_pages(
     yield open_page
     pool.release()
     pool.base_urls.remove(base_url)
-    assert pool.problems == []
+    assert pool.problems == [], pool.problems
 
 
 def read_matrix(page: Any, key: str) -> list[list[str]]:

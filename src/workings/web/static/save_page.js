@@ -56,7 +56,8 @@ export function saveScreen(screen, title) {
 function rules() {
   const always = "(min-width: 0px)";
   const never = "(max-width: 0px)";
-  const all = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]).map((rule) => rule.cssText);
+  const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]);
+  const all = rules.filter((rule) => !(rule instanceof CSSFontFaceRule)).map((rule) => rule.cssText); // no network
   return [...all, STYLE]
     .join("\n")
     .replaceAll(DARK, matchMedia(DARK).matches ? always : never)
