@@ -98,8 +98,51 @@ def test_integer_matrix_is_exact_or_rounded() -> None:
     assert check_mean(7.9e-32, 0) == "right"  # not an integer, rounds to 0
 
 
+@pytest.mark.parametrize(
+    ("value", "claim", "verdict"),
+    [
+        (1399.06, 1400, "right"),
+        (1404.4, 1400, "right"),
+        (1405.4, 1400, "wrong"),  # the third digit counts
+        (1399.06, 1401, "wrong"),
+        (1399, 1400, "wrong"),  # an integer is not rounded
+        (1399.06, "1400.00", "wrong"),
+        (139.06, 140, "wrong"),
+        (1_234_567.5, 1_230_000, "right"),
+        (1_234_567_895_123, 1_234_567_895_120, "wrong"),
+    ],
+)
+def test_zeros_at_the_end_of_an_integer_may_be_rounded(
+    value: float, claim: Any, verdict: str
+) -> None:
+    assert check_mean(value, claim) == verdict
+
+
 def test_integer_matrix_may_have_fractions() -> None:
     assert check_means([[12, 12], [0.5, 0.5]], 13, "1/2") == ["wrong", "right"]
+
+
+# -- infinity and ranges with gaps -----------------------------------------------------------------
+
+
+def test_loss_of_a_probability_that_was_cut_off_is_infinite() -> None:
+    claim = {"probabilities": [["0.00", "0.99"]], "losses": [["inf"]], "loss": "inf"}
+    problem = {"kind": "cross_entropy", "logits": [[0, 5]], "targets": [1]}
+    assert Problem(**problem, claim=claim).check()["loss"] == [["rounded"]]
+    claim["probabilities"] = [["0.01", "0.99"]]
+    assert Problem(**problem, claim=claim).check().first.key == "losses"
+
+
+def test_tie_allows_the_classes_in_it_and_accuracies_of_whole_numbers() -> None:
+    problem = {"kind": "cross_entropy", "logits": [[1, 0, 1], [1, 0, 0]], "targets": [3, 3]}
+
+    def check(key: str, cells: list[list[float]]) -> list[list[str]]:
+        return Problem(**problem, claim={key: cells}).check()[key]
+
+    assert [check("accuracy", [[share]]) for share in (0, 0.5)] == [[["right"]]] * 2
+    assert [check("accuracy", [[share]]) for share in (0.14, 1)] == [[["wrong"]]] * 2
+    predictions = [check("predictions", [[k], [1]]) for k in (1, 2, 3)]
+    assert predictions == [[["right"], ["right"]], [["wrong"], ["right"]], [["right"], ["right"]]]
 
 
 # -- minus infinity --------------------------------------------------------------------------------

@@ -60,7 +60,10 @@ class IntervalMatrix:
         self, move: Callable[[NDArray[np.generic]], NDArray[np.generic]]
     ) -> "IntervalMatrix":
         """Apply a transpose, slice or repeat to values, ranges and flags alike."""
-        return IntervalMatrix(*(move(a) for a in (self.mid, self.lo, self.hi, self.tainted)))  # type: ignore[arg-type]
+        mid = lo = hi = move(self.mid)
+        if not self.lo is self.mid is self.hi:  # an exact matrix remains recognizable
+            lo, hi = move(self.lo), move(self.hi)
+        return IntervalMatrix(mid, lo, hi, move(self.tainted))  # type: ignore[arg-type]
 
     def slice_columns(self, start: int, stop: int) -> "IntervalMatrix":
         """Return columns `start` to `stop`."""
@@ -368,8 +371,13 @@ def _combine_term_endpoints(
     a: IntervalMatrix, b: IntervalMatrix, offset: Floats | float = 0.0
 ) -> Floats:
     """Return the endpoints of the terms of `a (b − offset)`: `[corner, row, inner, column]`."""
-    ends = [end[None, :, :] - offset for end in (b.lo, b.hi)]
-    return np.stack([x[:, :, None] * y for x in (a.lo, a.hi) for y in ends])
+    ends = [end[None, :, :] - offset for end in _list_ends(b)]
+    return np.stack([x[:, :, None] * y for x in _list_ends(a) for y in ends])
+
+
+def _list_ends(matrix: IntervalMatrix) -> tuple[Floats, ...]:
+    """Return the ends of the ranges: of an exact matrix, they are one."""
+    return (matrix.lo,) if matrix.lo is matrix.hi else (matrix.lo, matrix.hi)
 
 
 def _is_exact_zero(matrix: IntervalMatrix) -> Bools:

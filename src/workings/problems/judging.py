@@ -12,6 +12,7 @@ import numpy as np
 
 from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds import Step
+from workings.problems.kinds.loss import Accuracy
 from workings.problems.ops import Env, Normalization, Scaling, format_own_claim_key
 from workings.problems.problem import Claim, Problem
 from workings.problems.verdicts import (
@@ -119,8 +120,8 @@ def check_claims(
 
 
 def _make_matrix(problem: Problem, claim: Claim, significant_digits: int | None) -> ClaimedMatrix:
-    is_weights = isinstance(problem.get_step(claim.key).op, Normalization)
-    integer_unit = 0.1 if is_weights else 1.0
+    is_share = isinstance(problem.get_step(claim.key).op, Normalization | Accuracy)
+    integer_unit = 0.1 if is_share else 1.0
     return ClaimedMatrix.from_numbers(claim.numbers, significant_digits, integer_unit)
 
 
@@ -234,8 +235,10 @@ def _check_routes(
         for claim in problem.claims:
             if claim.key == step.key:
                 candidates = [
-                    _check_claim(problem, step, claim, checked[step.key].carried_matrix, arithmetic)
-                    for checked, _ in results
+                    _check_claim(
+                        problem, step, claim, checked[step.key].carried_matrix, env, arithmetic
+                    )
+                    for checked, env in results
                 ]
                 checked_steps.append(_select_best_verdicts(candidates))
     return checked_steps, env
@@ -263,7 +266,7 @@ def _follow_route(
             env[format_own_claim_key(step.key)] = IntervalMatrix.exact(own.values)
         matrix = arithmetic.compute(step, env)
         if step.key in route:
-            checked = _check_claim(problem, step, route[step.key], matrix, arithmetic)
+            checked = _check_claim(problem, step, route[step.key], matrix, env, arithmetic)
             matrix = checked.claimed_matrix.to_intervals(
                 problem.exact_matrices[step.key],
                 matrix,
@@ -284,12 +287,16 @@ def _check_claim(
     step: Step,
     claim: Claim,
     carried_matrix: IntervalMatrix,
+    env: Env,
     arithmetic: _Arithmetic,
 ) -> CheckedStep:
     claimed = arithmetic.claims[claim.key, claim.reprint]
     sums_to_one = isinstance(step.op, Normalization) and step.op.normalizer == "softmax"
+    exact_env = problem.exact_matrices
     verdicts = claimed.assign_verdicts(
-        problem.exact_matrices[step.key], carried_matrix, sums_to_one=sums_to_one
+        step.op.close_gaps(exact_env[step.key], exact_env, claimed.values),
+        step.op.close_gaps(carried_matrix, env, claimed.values),
+        sums_to_one=sums_to_one,
     )
     return CheckedStep(step, claim, claimed, carried_matrix, verdicts)
 

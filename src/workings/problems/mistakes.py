@@ -143,8 +143,9 @@ def list_mistakes(problem: Problem, keys: Collection[str]) -> Iterator[Mistake]:
 
 def _group_steps(steps: list[Step]) -> Iterator[list[Step]]:
     """Yield the steps in which one mistake may be made together."""
-    if len(steps) > 1:
-        yield steps
+    if len(steps) == 1:
+        return
+    yield steps
     for attribute in ("part_index", "name"):
         groups: dict[str | int | None, list[Step]] = {}
         for step in steps:

@@ -82,6 +82,13 @@ class Op(ABC):
     def compute(self, env: Env) -> IntervalMatrix:
         """Return the matrix of the step."""
 
+    def close_gaps(self, matrix: IntervalMatrix, env: Env, claimed: Floats) -> IntervalMatrix:  # noqa: ARG002
+        """Return the step's matrix with the possible values that are nearest to those claimed.
+
+        It differs from `matrix` only if the ranges have gaps, such as those of a count.
+        """
+        return matrix
+
     @property
     def rounds_inside(self) -> bool:
         """True if the step has roots or powers inside, which may be rounded."""

@@ -61,8 +61,8 @@ class ClaimedMatrix:
 
     `is_integer` marks the cells of a matrix that is written without decimals. They are exact if the
     true value is an integer; otherwise they may be rounded to a multiple of `integer_unit`, but not
-    truncated. The unit is 0.1 for attention weights: a row of zeros and a one is their argmax, not
-    their rounding.
+    truncated; 1650 may be 1647.2 to three digits. The unit is 0.1 for an accuracy and for attention
+    weights, where a row of zeros and a one is their argmax, not their rounding.
     """
 
     values: Floats
@@ -125,9 +125,8 @@ class ClaimedMatrix:
         """Return which cells are a value of the range, rounded or truncated as written."""
         value, unit, lo, hi = self.values, self.units, intervals.lo, intervals.hi
         if self.is_integer.any():
-            integer_units = np.where(
-                _contains_integer(intervals), 0.0, np.minimum(unit, self.integer_unit)
-            )
+            integer_units = np.minimum(unit, self.integer_unit) * _find_rounding_units(value)
+            integer_units = np.where(_contains_integer(intervals), 0.0, integer_units)
             unit = np.where(self.is_integer, integer_units, unit)
         slack = 1e-9 * unit + 1e-12 * np.abs(value)
         rounded = (value >= lo - unit / 2 - slack) & (value <= hi + unit / 2 + slack)
@@ -139,6 +138,7 @@ class ClaimedMatrix:
         truncated = (above | below) & ~self.is_integer & (unit > 0)
         is_infinite = value <= MINUS_INFINITY_THRESHOLD
         is_close = np.isfinite(value) & (rounded | truncated)
+        is_close |= np.isposinf(value) & np.isposinf(intervals.mid)  # −ln of a 0.00
         return np.where(np.isneginf(intervals.mid), is_infinite, is_close)
 
     @np.errstate(invalid="ignore", over="ignore")
@@ -221,9 +221,10 @@ def _find_rounding_range(
 
     That is the exact or the carried value if it rounds to the claim, otherwise any that does.
     """
-    lo, hi, is_known = value, value, _contains_integer(exact)
+    is_known_integer = _contains_integer(exact)
+    lo, hi, is_known = value, value, is_known_integer
     for matrix in (exact, carried_matrix):
-        close = (np.abs(matrix.mid - value) <= 0.5) & ~_contains_integer(exact)
+        close = (np.abs(matrix.mid - value) <= _find_rounding_units(value) / 2) & ~is_known_integer
         lo = np.where(close, np.minimum(lo, matrix.mid), lo)
         hi = np.where(close, np.maximum(hi, matrix.mid), hi)
         is_known = is_known | close
@@ -231,6 +232,22 @@ def _find_rounding_range(
 
 
 @np.errstate(invalid="ignore")
+def _find_rounding_units(integers: Floats) -> Floats:
+    """Return to what each integer may be rounded: its zeros at the end, beyond three digits.
+
+    >>> _find_rounding_units(np.array([140.0, 1400.0, 1650.0, 1651.0, 120_000.0])).tolist()
+    [1.0, 10.0, 10.0, 1.0, 1000.0]
+    """
+    units = np.ones(integers.shape)
+    while True:
+        has_zero = (np.abs(integers) >= 1_000 * units) & (integers % (10 * units) == 0)
+        if not has_zero.any():
+            return units
+        units = np.where(has_zero, 10 * units, units)
+
+
+@np.errstate(invalid="ignore")
 def _contains_integer(matrix: IntervalMatrix) -> Bools:
     """Return which ranges are narrow and contain an integer: the value is that integer."""
-    return (np.floor(matrix.hi) >= np.ceil(matrix.lo)) & (matrix.hi - matrix.lo < 1e-6)
+    is_narrow = matrix.hi - matrix.lo < 1e-6 + 1e-13 * np.abs(matrix.mid)
+    return (np.floor(matrix.hi) >= np.ceil(matrix.lo)) & is_narrow

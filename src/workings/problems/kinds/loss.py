@@ -165,16 +165,26 @@ class Prediction(UnaryOp):
     takes_smallest: bool = False
     first: int = 1
 
-    def compute(self, env: Env) -> IntervalMatrix:
+    def _find_candidates(self, env: Env) -> tuple[IntervalMatrix, Bools]:
+        """Return the numbers and which of them may be the largest of their row."""
         x = -env[self.x] if self.takes_smallest else env[self.x]
+        return x, x.hi >= x.lo.max(1, keepdims=True)
+
+    def compute(self, env: Env) -> IntervalMatrix:
+        x, may_win = self._find_candidates(env)
         mid = x.mid.argmax(1)[:, None].astype(np.float64)
-        # Every column that may be the largest may be the prediction.
-        may_win = x.hi >= x.lo.max(1, keepdims=True)
         first, last = may_win.argmax(1), x.shape[1] - 1 - may_win[:, ::-1].argmax(1)
         lo, hi = (np.asarray(end, dtype=np.float64)[:, None] for end in (first, last))
         tainted: Bools = np.any(x.tainted, axis=1, keepdims=True)
         mid, lo, hi = (end + self.first for end in (mid, np.minimum(lo, mid), np.maximum(hi, mid)))
         return IntervalMatrix(mid, lo, hi, tainted)
+
+    def close_gaps(self, matrix: IntervalMatrix, env: Env, claimed: Floats) -> IntervalMatrix:
+        _, may_win = self._find_candidates(env)
+        columns = np.arange(may_win.shape[1]) + self.first
+        is_possible = ((claimed == columns) & may_win).any(1, keepdims=True)
+        value = np.where(is_possible, claimed, matrix.mid)
+        return IntervalMatrix(matrix.mid, value, value, matrix.tainted)
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         return n.apply("argmax", format_symbol(n, self.x))
@@ -200,6 +210,12 @@ class Accuracy(Op):
             ends = [len(classes) - ends[k] for k in (0, 2, 1)]
         mid, lo, hi = (np.array([[end]]) / (1 if self.is_count else len(classes)) for end in ends)
         return IntervalMatrix(mid, lo, hi, np.array([[bool(predictions.tainted.any())]]))
+
+    def close_gaps(self, matrix: IntervalMatrix, env: Env, claimed: Floats) -> IntervalMatrix:
+        count = 1 if self.is_count else env[self.predictions].shape[0]
+        nearest = np.round(np.where(np.isfinite(claimed), claimed, 0) * count) / count
+        nearest = np.clip(nearest, matrix.lo, matrix.hi)
+        return IntervalMatrix(matrix.mid, nearest, nearest, matrix.tainted)
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         classes = n.apply("argmax", format_symbol(n, self.targets))

@@ -174,8 +174,7 @@ def _compare_results(results: list[IntervalMatrix], decimals: int) -> Bools:
     """
     values = np.stack([round_matrix(result.mid, decimals).mid for result in results])
     mid, low, high = (np.stack([getattr(r, name) for r in results]) for name in ("mid", "lo", "hi"))
-    is_integer = np.array([is_integer_matrix(value) for value in values])
-    is_decimal = np.array([not is_integer_matrix(result.mid) for result in results])
+    is_integer, is_decimal = _are_integers(values), ~_are_integers(mid)
     unit = np.where(is_integer[:, None] & is_decimal[None], 0.5, 10.0**-decimals)  # [value, range]
     margin = 1.001 * unit[:, :, None, None]
     value = values[:, None]
@@ -183,6 +182,13 @@ def _compare_results(results: list[IntervalMatrix], decimals: int) -> Bools:
     is_infinite = np.isfinite(value) != np.isfinite(mid[None])
     outside: Bools = (is_far | is_infinite).any((2, 3))
     return outside
+
+
+def _are_integers(matrices: Floats) -> Bools:
+    """Return of which matrices all finite cells are integers."""
+    distance = np.abs(matrices - np.rint(matrices))
+    has_fractions: Bools = np.any(distance >= 1e-9, axis=(1, 2))  # of an infinity, it is NaN
+    return ~has_fractions
 
 
 def _make_mistake_id(mistake: StepMistake) -> MistakeId:

@@ -151,17 +151,15 @@ def _draw_mixed_bias(rng: Random, hidden: int) -> Floats:
 
 def _run_lstm(x: Floats, w_x: Floats, w_h: Floats, b: Floats) -> tuple[Floats, Bools]:
     """Return the sums inside the gates, side by side, and whether each cell is about its tanh."""
-    hidden, totals, cells = len(w_h), [], []
-    h = c = np.zeros((1, hidden))
-    for own in x @ w_x + b:
-        total = own + h @ w_h
-        gates = sigmoid(total)
-        i, f, o = (gates[:, k * hidden : (k + 1) * hidden] for k in (0, 1, 3))
-        c = f * c + i * np.tanh(total[:, 2 * hidden : 3 * hidden])
+    hidden, totals = len(w_h), x @ w_x + b
+    cells = np.empty((len(x), hidden))
+    h = c = np.zeros(hidden)
+    for total, cell in zip(totals, cells, strict=True):  # rows, filled in place
+        total += h @ w_h
+        i, f, _, o = sigmoid(total).reshape(4, hidden)
+        c = cell[:] = f * c + i * np.tanh(total[2 * hidden : 3 * hidden])
         h = o * np.tanh(c)
-        totals.append(total)
-        cells.append(c)
-    return np.concatenate(totals), np.abs(np.concatenate(cells)).max(1) < _MIN_CELL
+    return totals, np.abs(cells).max(1) < _MIN_CELL
 
 
 def _describe_rnn(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001

@@ -37,7 +37,7 @@ def format_matrix(matrix: Floats, decimals: int) -> CellTexts:
 def is_integer_matrix(matrix: Floats) -> bool:
     """Return True if all finite cells are integers."""
     finite = matrix[np.isfinite(matrix)]
-    return bool((np.abs(finite - np.round(finite)) < 1e-9).all())
+    return bool((np.abs(finite - np.rint(finite)) < 1e-9).all())
 
 
 def format_shortest(matrix: Floats, decimals: int) -> CellTexts:
