@@ -329,6 +329,18 @@ def test_classifier_translator_and_captioner(visit: OpenPage, runs: dict[str, Pa
     assert width == task.recipe.data.image_size
 
 
+def test_picture_stands_beside_the_attention(visit: OpenPage) -> None:
+    page = visit(fragment("grids", ""), width=1100, ready=".heads-and-map figure.map")
+    heads, map_, output = (
+        page.locator(part).bounding_box() for part in (".inspect-heads", ".one-head", ".output")
+    )
+    assert heads["x"] + heads["width"] <= map_["x"] < output["x"]
+    assert output["x"] >= map_["x"] + map_["width"]
+    assert output["y"] <= heads["y"]
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    assert page.locator(".output .words").bounding_box()["y"] >= 0
+
+
 def test_uploaded_picture(visit: OpenPage, tmp_path: Path) -> None:
     from PIL import Image
 

@@ -3,7 +3,7 @@
 from time import monotonic
 from typing import Any
 
-from pages import OpenPage, locate_cell
+from pages import OpenPage, find_violations_in_both_schemes, locate_cell
 
 from workings.problems.sheets import make_sheet
 
@@ -95,3 +95,4 @@ def test_practice_sheet_is_solved_and_scored(visit: OpenPage) -> None:
                 page.keyboard.press("Tab")
     page.get_by_text("Score: 1 of 1 solved, 0 hints").wait_for()
     walk.end("p.score", clicks=1)
+    assert find_violations_in_both_schemes(page) == []

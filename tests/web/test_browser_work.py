@@ -142,11 +142,12 @@ def test_pasted_input_of_another_size_is_solved_at_once(visit: OpenPage) -> None
 
 
 def test_all_steps_fit_beside_each_other(visit: OpenPage) -> None:
-    for name in ("L2-self", "L2-masked", "L3-multi-head"):
+    for name in ("L2-self", "L2-masked", "L3-multi-head", "L0-conv", "L0-pooling", "L1-helo"):
         visit(f"#work/{name}").wait_for_function(
             "() => { const flow = document.querySelector('.flow').getBoundingClientRect();"
             "return document.querySelector('.flow').scrollWidth <= flow.width + 1"
-            " && flow.bottom < innerHeight - 60 }"
+            " && flow.bottom < innerHeight - 60"
+            " && document.documentElement.scrollHeight <= innerHeight }"
         )
 
 

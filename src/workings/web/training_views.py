@@ -68,7 +68,7 @@ def _describe_trend(status: TrainingStatus) -> str:
         return ""
     best = validation[-1]
     if best.best_epoch == best.epoch:
-        return ". Best so far in the last epoch"
+        return ". Best in the last epoch"
     loss = metrics.get("train_loss")
     falls = loss is not None and loss.best_epoch > best.best_epoch
     since = "since then only the training loss falls" if falls else "no better since"

@@ -124,11 +124,13 @@ export class ModelSection extends Extra {
 
   #inputBox() {
     const tokens = this.#inspection?.tokens ?? [];
+    const picture = this.#inspection?.output.caption_attention?.image;
     const rest = tokens.length - MAX_TOKENS;
     return h(
       "div",
       { class: "model-box ends" },
       h("h2", {}, tokens.length ? "tokens" : "picture"),
+      picture && h("img", { src: picture, alt: "" }),
       h(
         "ol",
         { class: "model-tokens" },
@@ -145,7 +147,7 @@ export class ModelSection extends Extra {
       "div",
       { class: "model-box ends" },
       h("h2", {}, bars.length ? "probabilities" : "output"),
-      bars.length ? h("ol", { class: "model-tokens" }, outcomes) : h("p", { dir: "auto" }, output?.text),
+      bars.length ? h("ol", { class: "model-tokens" }, outcomes) : h("p", { dir: "auto" }, output?.text || "(empty)"),
     );
   }
 

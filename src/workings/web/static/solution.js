@@ -98,6 +98,28 @@ function inspect(model, inspector, focus) {
   else inspector.inspect(focus, steps.find((step) => step.key === focus?.key) ?? null);
 }
 
+/** @param {HTMLElement[]} panels */
+function measureColumn(panels) {
+  return {
+    panels,
+    width: Math.max(...panels.map((panel) => panel.offsetWidth)),
+    height: panels.reduce((sum, panel) => sum + panel.offsetHeight + STAGE_GAP, -STAGE_GAP),
+  };
+}
+
+/**
+ * Split the matrices of a stage into columns of about the same height that are no higher than this.
+ * @param {HTMLElement[]} panels
+ * @param {number} maxHeight in pixels
+ */
+function splitStage(panels, maxHeight) {
+  const numColumns = Math.min(Math.ceil(measureColumn(panels).height / maxHeight), panels.length);
+  const size = Math.ceil(panels.length / numColumns);
+  return Array.from({ length: numColumns }, (_, k) => panels.slice(k * size, (k + 1) * size)).filter(
+    (part) => part.length,
+  );
+}
+
 /** Matrices in columns by depth, and lines from each step's inputs. */
 class Flow {
   /** @type {CellFocus | null} */
@@ -170,17 +192,14 @@ class Flow {
   }
 
   /**
-   * Put stages that follow each other into one column, the lowest first, until the numbers can be large enough.
+   * Split the stages that are too high for the window, and put stages that follow each other into one column, the
+   * lowest first, until the numbers can be large enough.
    * @param {number} width in pixels
    * @param {number} height
    */
   #fold(width, height) {
     const gap = parseFloat(getComputedStyle(this.#forward).columnGap);
-    const columns = this.#stages.map((panels) => ({
-      panels,
-      width: Math.max(...panels.map((panel) => panel.offsetWidth)),
-      height: panels.reduce((sum, panel) => sum + panel.offsetHeight + STAGE_GAP, -STAGE_GAP),
-    }));
+    const columns = this.#stages.flatMap((panels) => splitStage(panels, height / MIN_FIT)).map(measureColumn);
     const fit = () => {
       const total = columns.reduce((sum, column) => sum + column.width + gap, -gap);
       return Math.min(width / total, height / Math.max(...columns.map((column) => column.height)));
