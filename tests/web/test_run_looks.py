@@ -70,6 +70,7 @@ def test_any_number_can_be_clicked(visit: OpenPage) -> None:
     assert page.get_by_label("Prompt").locator("option").all_inner_texts() == [TEXT]
     page.locator("button.thumb").nth(1).click()
     page.wait_for_selector(".model-layer")
+    page.wait_for_url(lambda url: "head=2" in url)
     page.evaluate("void (location.hash += '&row=2&column=0')")
     page.wait_for_selector(".inspect-dock math")
     page.get_by_role("button", name="Ablate this head").click()
