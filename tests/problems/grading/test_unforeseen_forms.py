@@ -80,6 +80,13 @@ def transpose(matrix: CellTexts) -> CellTexts:
     return [list(column) for column in zip(*matrix, strict=True)]
 
 
+def draw_bars(step: str, matrix: CellTexts) -> str:
+    """Return a matrix between bars with its name beside the last row."""
+    names = [" " * (len(step) + 3)] * (len(matrix) - 1) + [f"{step} = "]
+    lines = zip(names, matrix, strict=True)
+    return "\n".join(f"{name}| {'  '.join(row)} |" for name, row in lines)
+
+
 def misspell(step: str) -> str:
     """Exchange two letters, as a fast writer does."""
     return step[:2] + step[3] + step[2] + step[4:] if len(step) > 4 else step
@@ -173,6 +180,7 @@ def list_texts(keys: Keys) -> Files:
         "mail.eml": f"Subject: Homework 7\nFrom: ann@x.org\n\nHello,\n\n{plain}\n\nAnn",
         "letters.md": prose("## Problem {}", lambda s, m: f"**a) {s}:**\n\n{to_list(m)}"),
         "chain.txt": prose("Problem {}", lambda s, m: f"{s} = A · B / 1.41 = {to_list(m)}"),
+        "drawn.txt": prose("Problem {}", draw_bars),
         "bars.txt": prose("Problem {}", notation("{} =\n| {} |", "  ", " |\n| ")),
         "tall.txt": prose("Problem {}", notation("{} =\n⎡{}⎦", "  ", "⎤\n⎣")),
         "tokens.txt": prose("Problem {}", notation("{}\ntoken 1: {}", ", ", "\ntoken 2: ")),
@@ -375,6 +383,46 @@ def test_marks_of_blanks_are_blanks_in_any_text(tmp_path: Path) -> None:
     write(tmp_path / "answers", files)
     totals = [s.total for s in grade(tmp_path / "sheet", tmp_path / "answers").students]
     assert totals == [pytest.approx(7 + 7 / 8)] * 4
+
+
+@pytest.mark.parametrize("kind", ["masked", "layer_norm"])  # layer_norm has columns
+def test_filled_cells_of_tables_count(kind: str, tmp_path: Path) -> None:
+    """The last rows and a cell are left out, in any table and with any mark."""
+    openpyxl = pytest.importorskip("openpyxl")
+    sheet = make_sheet(kind, "2x3" if kind == "masked" else None, 1, 9)
+    write_sheet(sheet, tmp_path / "sheet")
+    ((_, key),) = get_keys(sheet)
+    files: Files = {"toml.toml": ""}
+    for name, mark in {"question": "?", "empty": "", "x": "x", "dash": "–"}.items():
+        steps = {s: [*m[:-1], [mark] * len(m[0])] for s, m in key.items()}
+        next(reversed(steps.values()))[0][0] = mark
+        if mark == "?":
+            files["toml.toml"] = format_toml({"claim": steps})
+        tables = {
+            s: f"<p>{s}</p><table>{''.join('<tr>' + ''.join(f'<td>{c}' for c in r) for r in m)}"
+            for s, m in steps.items()
+        }
+        markdown = notation("{}\n\n| | |\n|---|---|\n| {} |", " | ", " |\n| ")
+        tex = notation(r"\[{} = \begin{{pmatrix}}{}\end{{pmatrix}}\]", " & ", r" \\ ")
+        workbook = openpyxl.Workbook()
+        for step, matrix in steps.items():
+            for row in ([step], *matrix, []):
+                workbook.active.append(row)
+        out = io.BytesIO()
+        workbook.save(out)
+        files |= {
+            f"{name}.html": "</table>".join(tables.values()) + "</table>",
+            f"{name}.md": "\n\n".join(markdown(s, m) for s, m in steps.items()),
+            f"{name}.tex": "\n".join(tex(s, m) for s, m in steps.items()),
+            f"{name}.docx": make_word([block for step in steps.items() for block in step]),
+            f"{name}.xlsx": out.getvalue(),
+        }
+    for name, content in files.items():
+        write(tmp_path / "answers" / name.replace(".", " "), {name: content})
+    totals = {s.student: s.total for s in grade(tmp_path / "sheet", tmp_path / "answers").students}
+    assert len(totals) == 21
+    assert totals == dict.fromkeys(totals, pytest.approx(totals["toml toml"]))
+    assert totals["toml toml"] > 0
 
 
 def test_learning_platforms_name_files_after_students(tmp_path: Path) -> None:

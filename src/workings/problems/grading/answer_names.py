@@ -143,7 +143,9 @@ class StepNames:
 
     def find_path(self, name: str) -> tuple[str, ...] | None:
         """Return the path of a step in a claim: `("head", "2", "scores")` for `scores.2`."""
-        path = self.find_exact_path(name)
+        last_word = name.split()[-1] if name.strip() else ""
+        numbered = last_word if last_word[-1:].isdigit() else ""  # So we get mixed.1
+        path = self.find_exact_path(name) or self.find_exact_path(numbered)
         is_given = _flatten(name) in self._givens
         if path is None and self._has_usual_names and not is_given:
             path = self._find_usual_name(name)

@@ -185,20 +185,25 @@ def add_missing_steps(
     tables: dict[str, dict[str, Any]],
     others: Mapping[str, Mapping[str, Any]],
     problems: Sequence[SheetProblem],
+    *,
+    prefers_others: bool = False,
 ) -> None:
-    """Add the steps of another reading that have no matrix of the right size."""
+    """Add the steps of another reading that have no matrix of the right size.
+
+    `prefers_others`: also those with cells left out, if the other reading has as many.
+    """
     for problem in problems:
         claim = others.get(problem.name, {}).get("claim")
         if problem.answer_table != "claim" or not claim:
             continue
         names, table = StepNames(problem), tables.setdefault(problem.name, {})
         own = table.get("claim", {})
-        counts = {
-            path: names.count_cells(path, value) or 0
-            for path, value in (iterate_leaves(own) if isinstance(own, Mapping) else ())
-        }
+        values = dict(iterate_leaves(own) if isinstance(own, Mapping) else ())
+        counts = {path: names.count_cells(path, value) or 0 for path, value in values.items()}
         for path, value in iterate_leaves(claim):
-            if (names.count_cells(path, value) or 0) > counts.get(path, 0):
+            count = names.count_cells(path, value) or 0
+            is_placed = prefers_others and any("?" in row for row in values.get(path, ()))
+            if count > counts.get(path, 0) or (count and is_placed and count == counts[path]):
                 set_nested(table, ("claim", *path), value)
 
 

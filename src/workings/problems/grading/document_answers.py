@@ -49,6 +49,11 @@ def extract_text(content: bytes, name: str) -> str:
     return "\n".join(lines).replace(BREAK, "\n")
 
 
+def is_own_sheet(text: str) -> bool:
+    """Return True for the sheet's own LaTeX file, whose boxes are read one by one."""
+    return _OWN_WORK.search(text) is not None
+
+
 def parse_document(text: str, problems: Sequence[SheetProblem], name: str | None) -> FileAnswers:
     """Read the answers of a document; `name` is the problem that its file names."""
     if len(text) > MAX_TEXT_CHARS:

@@ -19,6 +19,7 @@ from workings.problems.grading.answer_names import StepNames, find_problem_name,
 from workings.problems.grading.answer_tables import (
     add_missing_steps,
     count_numbers,
+    is_blank,
     normalize_answer,
     split_by_problem,
     unwrap_answers,
@@ -30,9 +31,9 @@ from workings.problems.grading.answer_text import (
     parse_answer_toml,
 )
 from workings.problems.grading.array_files import NUMPY_MARK, print_array, print_arrays
-from workings.problems.grading.document_answers import extract_text, parse_document
+from workings.problems.grading.document_answers import extract_text, is_own_sheet, parse_document
 from workings.problems.grading.grid_answers import parse_csv, read_spreadsheet
-from workings.problems.grading.marking import SheetProblem
+from workings.problems.grading.marking import SheetProblem, iterate_leaves
 from workings.problems.grading.notebook_answers import format_notebook, parse_notebook
 from workings.problems.grading.open_documents import (
     SPREADSHEET_TYPE,
@@ -43,6 +44,13 @@ from workings.problems.grading.open_documents import (
     strip_rich_text,
 )
 from workings.problems.grading.scanned_answers import scan_answers
+from workings.problems.grading.table_texts import (
+    has_blank_cells,
+    join_bars,
+    mark_blank_cells,
+    read_page_text,
+)
+from workings.problems.problem_file import set_nested
 
 SUFFIXES = (
     *(".toml", ".json", ".ipynb", ".py", ".csv", ".tsv", ".xlsx", ".xlsm", ".ods", ".zip"),
@@ -98,7 +106,8 @@ def parse_file(
         text, suffix = strip_rich_text(text), ".txt"
     if suffix in (".html", ".htm"):
         rendered = extract_text(text.encode(), name)
-        text, suffix = rendered, ".py" if "claim_1[" in rendered else ".txt"
+        suffix = ".py" if "claim_1[" in rendered else ".txt"
+        return _parse_text(rendered, suffix, problems, problem, read_page_text(text))
     if step := _find_file_step(name, text, problems, problem):
         text, suffix = f"{step} =\n{text}", ".txt"
     return _parse_text(text, suffix, problems, problem)
@@ -116,14 +125,42 @@ def _find_file_step(
 
 
 def _parse_text(
-    text: str, suffix: str, problems: Sequence[SheetProblem], problem: str | None
+    text: str,
+    suffix: str,
+    problems: Sequence[SheetProblem],
+    problem: str | None,
+    page: str | None = None,
 ) -> FileAnswers:
+    """Read a text; `page` is the same with the rows of its tables as lines."""
     if text.lstrip()[:1] == "{" and '"cells"' in text:
         suffix = ".ipynb"
+    text = join_bars(text) if suffix != ".ipynb" else text
     readings = _list_readings(text, suffix, problems, problem)
     expected = [p for p in problems if problem in (None, p.name)]
     plain = format_notebook(text) if suffix == ".ipynb" else text
-    return _read_best(readings, partial(scan_answers, plain, problems, problem), expected)
+    scan = partial(scan_answers, problems=problems, name=problem)
+    if is_own_sheet(text):
+        return _read_best(readings, [partial(scan, plain)], expected)
+    tables = mark_blank_cells(normalize_text(plain if page is None else join_bars(page)))
+    scans = [partial(scan, plain), partial(scan, tables)]
+    scans.append(partial(parse_document, tables, problems, problem))
+    answers = _read_best(readings, scans, expected)
+    if has_blank_cells(tables):
+        with suppress(UserError):
+            _restore_blanks(answers, scans[1](), expected)
+    return answers
+
+
+def _restore_blanks(
+    answers: FileAnswers, scanned: FileAnswers, problems: Sequence[SheetProblem]
+) -> None:
+    """Take the steps with cells left out from a reading that keeps the places of the others."""
+    for problem in problems:
+        claim = scanned.tables.get(problem.name, {}).get("claim", {})
+        if problem.answer_table == "claim":
+            for path, value in iterate_leaves(claim):
+                if any("?" in row for row in value) and not is_blank(value):
+                    set_nested(answers.tables.setdefault(problem.name, {}), ("claim", *path), value)
 
 
 def _parse_office(
@@ -142,8 +179,9 @@ def _parse_office(
     parse = partial(_parse_text, suffix=".txt", problems=problems, problem=problem)
     if b"word/document.xml" not in content:
         return parse(extract_text(content, name))
-    readings = [lambda: parse(extract_text(content, name)), lambda: parse(read_word_text(content))]
-    return _read_best(readings, readings[-1], problems)
+    page = read_word_text(content)
+    readings = [lambda: parse(extract_text(content, name), page=page), lambda: parse(page)]
+    return _read_best(readings, readings[1:], problems)
 
 
 def _list_readings(
@@ -177,12 +215,12 @@ def _list_readings(
 
 
 def _read_best(
-    readings: Sequence[Reading], scan: Reading, problems: Sequence[SheetProblem]
+    readings: Sequence[Reading], scans: Sequence[Reading], problems: Sequence[SheetProblem]
 ) -> FileAnswers:
     """Return the first complete reading, or else the one with the most numbers.
 
-    Where numbers are missing, `scan`, which reads any text, fills them in; it replaces a reading if
-    it finds far more. If no reading has any numbers, the first one tells why.
+    Where numbers are missing, the `scans`, which read any text, fill them in; one replaces a
+    reading if it finds far more. If no reading has any numbers, the first one tells why.
     """
     best: FileAnswers | None = None
     most, first_error = 0, None
@@ -197,7 +235,9 @@ def _read_best(
             best, most = answers, count
         if best is answers and is_complete and not answers.errors:
             break
-    if best is None or most < max(1, _count_cells(problems)):
+    for scan in scans:
+        if best is not None and most >= max(1, _count_cells(problems)):
+            break
         with suppress(UserError):
             scanned = scan()
             best = scanned if best is None else _combine(best, scanned, problems)

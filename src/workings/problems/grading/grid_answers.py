@@ -17,9 +17,14 @@ from typing import Any
 from workings.errors import UserError, install_command
 from workings.problems.documents.matrices import Rows, parse_matrix
 from workings.problems.grading.answer_names import StepNames, find_problem_name
-from workings.problems.grading.answer_tables import arrange_cells, count_numbers
+from workings.problems.grading.answer_tables import (
+    add_missing_steps,
+    arrange_cells,
+    count_numbers,
+)
 from workings.problems.grading.answer_text import FileAnswers, normalize_text
 from workings.problems.grading.marking import SheetProblem
+from workings.problems.grading.table_texts import is_blank_mark
 from workings.problems.numbers import read_number
 from workings.problems.problem_file import set_nested
 
@@ -107,7 +112,8 @@ def parse_grid(
     """Read a table of texts, with a header row or with matrices under their names."""
     if sum(map(len, rows)) > _MAX_CELLS:
         raise UserError(f"the table has more than {_MAX_CELLS:,} cells")
-    cells = [[cell.strip() for cell in row] for row in rows]
+    names = [StepNames(problem) for problem in problems]
+    cells = [[_read_text(cell.strip(), names) for cell in row] for row in rows]
     header = next((k for k, row in enumerate(cells) if _is_header(row)), None)
     reader = _GridReader(problems, name)
     if header is not None:
@@ -116,8 +122,18 @@ def parse_grid(
     reader.read_blocks(enumerate(cells, start=1))
     scattered = _GridReader(problems, name)
     scattered.read_scattered(cells)
-    both = (reader.finish(), scattered.finish())
-    return max(both, key=lambda answers: count_numbers(answers.tables, problems))
+    blocks, answers = reader.finish(), scattered.finish()
+    counts = [count_numbers(both.tables, problems) for both in (blocks, answers)]
+    if counts[1] > counts[0]:
+        blocks, answers = answers, blocks
+    add_missing_steps(blocks.tables, answers.tables, problems, prefers_others=True)
+    return blocks
+
+
+def _read_text(cell: str, names: Sequence[StepNames]) -> str:
+    """Return the text of a cell, "?" for a dash or an x that names no step."""
+    is_left_out = bool(cell) and is_blank_mark(cell)
+    return "?" if is_left_out and not any(n.find_exact_path(cell) for n in names) else cell
 
 
 def _is_header(row: Sequence[str]) -> bool:
@@ -230,9 +246,17 @@ class _GridReader:
                 assert self._current is not None
                 names = self._names[self._current]
                 is_cell = partial(names.is_cell, path)
-                matrix = _find_matrix(rows, i, j, names.get_shape(path), is_cell)
+                is_alone = partial(self._is_alone, rows, j)
+                matrix = _find_matrix(rows, i, j, names.get_shape(path), is_cell, is_alone)
                 if matrix:
                     self._rows.setdefault((self._current, path), matrix)
+
+    def _is_alone(self, rows: Sequence[Sequence[str]], column: int, places: range) -> bool:
+        """Return True if a column names no steps in some rows, which are theirs."""
+        labels = (row[column] for row in rows[places.start : places.stop] if column < len(row))
+        return not any(
+            label and self._find_step(label) for label in labels if not _is_number(label)
+        )
 
     def _is_cell(self, text: str) -> bool:
         """Return True for a number, and for a word if the cells of the step are words."""
@@ -296,18 +320,23 @@ def _find_matrix(
     j: int,
     shape: tuple[int, int],
     is_cell: Callable[[str], bool],
+    is_alone: Callable[[range], bool],
 ) -> Rows | None:
     """Return the matrix of a shape that stands right of or below a cell, the fullest one."""
     best: Rows | None = None
-    most = 0
+    most = (0, 0)
     for down, right in _PLACES:
         top, left = i + down, j + right
         block = [list(row[left : left + shape[1]]) for row in rows[top : top + shape[0]]]
+        num_texts = sum(map(bool, (cell for row in block for cell in row)))
         block = [[cell or "?" for cell in row] + ["?"] * (shape[1] - len(row)) for row in block]
         cells = [cell for row in block for cell in row]
         count = sum(cell != "?" for cell in cells)
-        if len(block) == shape[0] and all(map(is_cell, cells)) and count > most:
-            best, most = block, count
+        begins_beside = down > 0 or any(cell != "?" for cell in cells[: shape[1]])
+        fits = len(block) == shape[0] and begins_beside and all(map(is_cell, cells))
+        fits = fits and (not down or is_alone(range(top, top + shape[0])))
+        if fits and count and (count, num_texts) > most:
+            best, most = block, (count, num_texts)
     return best
 
 

@@ -14,6 +14,7 @@ from workings.problems.documents.sources.office import Archive, format_paragraph
 from workings.problems.grading.answer_text import FileAnswers
 from workings.problems.grading.grid_answers import parse_worksheets
 from workings.problems.grading.marking import SheetProblem
+from workings.problems.grading.table_texts import is_blank_mark
 
 SPREADSHEET_TYPE = "application/vnd.oasis.opendocument.spreadsheet"
 _TYPE_PREFIX = "application/vnd.oasis.opendocument."
@@ -78,7 +79,7 @@ def _list_word_lines(element: Element) -> Iterator[str]:
             yield format_paragraph(child)
         elif tag == "tr":
             cells = (e for e in child if _tag(e) == "tc")
-            yield " | ".join(" ".join(_list_word_lines(cell)) for cell in cells)
+            yield f"| {' | '.join(' '.join(_list_word_lines(cell)) for cell in cells)} |"
         else:
             yield from _list_word_lines(child)
 
@@ -97,7 +98,12 @@ def _list_lines(element: Element) -> Iterator[str]:
         elif _tag(child) == "table":
             rows = [_read_row(row) for row in child.iter() if _tag(row) == "table-row"]
             yield (
-                "[" + ", ".join(f"[{', '.join(cell or '?' for cell in row)}]" for row in rows) + "]"
+                "["
+                + ", ".join(
+                    f"[{', '.join('?' if is_blank_mark(cell) else cell for cell in row)}]"
+                    for row in rows
+                )
+                + "]"
             )
         else:
             yield from _list_lines(child)

@@ -240,7 +240,10 @@ def _fit(lines: list[list[str]], shape: Shape) -> Rows | None:
     """Return lines of numbers as a matrix, without a row and a column that number the others."""
     height, width = shape
     countings = [[str(k + first) for k in range(max(shape))] for first in (0, 1)]
-    has_header = len(lines) == height + 1 and lines[0] in [c[:width] for c in countings]
+    header = lines[0] if lines else []
+    header = header[1:] if header[:1] == ["?"] else header  # without the corner
+    is_header = header in [c[:width] for c in countings] or set(header) <= {"?"}
+    has_header = len(lines) == height + 1 and is_header
     lines = lines[1:] if has_header else lines
     numbers = [line[0] for line in lines]
     may_be_numbered = len(lines) == height and (height > 1 or has_header)
@@ -248,6 +251,8 @@ def _fit(lines: list[list[str]], shape: Shape) -> Rows | None:
     if is_numbered and all(len(line) == width + 1 for line in lines):
         lines = [line[1:] for line in lines]
     cells = [_DECIMAL_COMMA.sub(".", cell) for line in lines for cell in line]
+    if len(cells) == (height + 1) * width and set(cells[-width:]) == {"?"}:  # 1 \\ 2 \\
+        cells = cells[:-width]
     if len(cells) != height * width:
         return None
     return [cells[k : k + width] for k in range(0, len(cells), width)]

@@ -55,7 +55,9 @@ def find_table_parts(cells: Cells) -> Iterator[TablePart]:
     numbers = [[_read(cell) for cell in row] for row in texts]
     if _has_counted_header(texts, numbers):
         numbers[0] = [None] * width
-    if _has_counted_column(texts):
+    if _is_counted_frame(texts):
+        numbers[0] = [None] * width
+    if _has_counted_column(texts) or _is_counted_frame(texts):
         numbers = [[None, *row[1:]] for row in numbers]
     yield from _take_traces(texts, numbers)
     used: set[tuple[int, int]] = set()
@@ -87,6 +89,14 @@ def _has_counted_header(texts: list[list[str]], numbers: list[list[str | None]])
     return is_counted and all(
         row[0] and number[0] is None for row, number in zip(texts[1:], numbers[1:], strict=True)
     )
+
+
+def _is_counted_frame(texts: list[list[str]]) -> bool:
+    """Return True if the first row and the first column count from 1 and meet in no cell."""
+    if len(texts) < 2 or len(texts[0]) < 3 or texts[0][0]:
+        return False
+    lines = texts[0][1:], [row[0] for row in texts[1:]]
+    return all(line == [str(k + 1) for k in range(len(line))] for line in lines)
 
 
 def _has_counted_column(texts: list[list[str]]) -> bool:
