@@ -5,7 +5,7 @@ named. `numpy_problems` has the examples' form; a kind brings its own and the mi
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,15 +73,25 @@ def find_misplaced_slips(make: Callable[[Rng], Example], rng: Rng, count: int) -
         example = make(rng)
         key = example.claimable[rng.integers(len(example.claimable))]
         cell: tuple[int, int] | None = None
+        written: dict[str, Texts] = {}
 
-        def spoil(step: str, texts: Texts, key: str = key, example: Example = example) -> Texts:
+        def spoil(
+            step: str,
+            texts: Texts,
+            key: str = key,
+            example: Example = example,
+            written: dict[str, Texts] = written,
+        ) -> Texts:
             nonlocal cell
+            written[step] = texts
             if step != key or cell is not None:
                 return texts
             numbers = np.argwhere(np.isfinite(np.array(texts, dtype=float)))
             cell = tuple(numbers[rng.integers(len(numbers))].tolist())
             rows = [list(row) for row in texts]
-            rows[cell[0]][cell[1]] = slip(rng, example, step, float(texts[cell[0]][cell[1]]))
+            number = float(texts[cell[0]][cell[1]])
+            tied = find_ties(written, cell[0], int(number)) if step in example.labels else set()
+            rows[cell[0]][cell[1]] = slip(rng, example, step, number, tied)
             return rows
 
         texts = solve(example, Style(3, carries_rounded=True), spoil=spoil)
@@ -93,10 +103,19 @@ def find_misplaced_slips(make: Callable[[Rng], Example], rng: Rng, count: int) -
     return misplaced
 
 
-def slip(rng: Rng, example: Example, step: str, number: float) -> str:
-    """Return another number than this one, as written."""
+def find_ties(written: dict[str, Texts], row: int, label: int) -> set[int]:
+    """Return the labels whose probability is written like that of a label: they are right, too."""
+    if "probabilities" not in written:
+        return {label}
+    texts = written["probabilities"][row]
+    return {k for k, text in enumerate(texts, start=1) if text == texts[label - 1]}
+
+
+def slip(rng: Rng, example: Example, step: str, number: float, tied: Collection[int] = ()) -> str:
+    """Return another number than this one, as written, and none of the labels tied with it."""
     if step in example.labels:
-        others = [k for k in range(1, example.labels[step] + 1) if k != number]
+        labels = range(1, example.labels[step] + 1)
+        others = [k for k in labels if k != number and k not in tied]
         return str(rng.choice(others))
     sign = rng.choice([-1, 1])
     if step in example.integers:
