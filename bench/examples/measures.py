@@ -73,24 +73,26 @@ def find_misplaced_slips(make: Callable[[Rng], Example], rng: Rng, count: int) -
         example = make(rng)
         key = example.claimable[rng.integers(len(example.claimable))]
         cell: tuple[int, int] | None = None
-        written: dict[str, Texts] = {}
+        texts_by_step: dict[str, Texts] = {}
 
         def spoil(
             step: str,
             texts: Texts,
             key: str = key,
             example: Example = example,
-            written: dict[str, Texts] = written,
+            texts_by_step: dict[str, Texts] = texts_by_step,
         ) -> Texts:
             nonlocal cell
-            written[step] = texts
+            texts_by_step[step] = texts
             if step != key or cell is not None:
                 return texts
             numbers = np.argwhere(np.isfinite(np.array(texts, dtype=float)))
             cell = tuple(numbers[rng.integers(len(numbers))].tolist())
             rows = [list(row) for row in texts]
             number = float(texts[cell[0]][cell[1]])
-            tied = find_ties(written, cell[0], int(number)) if step in example.labels else set()
+            tied = (
+                find_ties(texts_by_step, cell[0], int(number)) if step in example.labels else set()
+            )
             rows[cell[0]][cell[1]] = slip(rng, example, step, number, tied)
             return rows
 
@@ -103,11 +105,11 @@ def find_misplaced_slips(make: Callable[[Rng], Example], rng: Rng, count: int) -
     return misplaced
 
 
-def find_ties(written: dict[str, Texts], row: int, label: int) -> set[int]:
+def find_ties(texts_by_step: dict[str, Texts], row: int, label: int) -> set[int]:
     """Return the labels whose probability is written like that of a label: they are right, too."""
-    if "probabilities" not in written:
+    if "probabilities" not in texts_by_step:
         return {label}
-    texts = written["probabilities"][row]
+    texts = texts_by_step["probabilities"][row]
     return {k for k, text in enumerate(texts, start=1) if text == texts[label - 1]}
 
 
