@@ -30,11 +30,14 @@ _WEIGHTS = frozenset({"W_Q", "W_K", "W_V"})
 def keep_worked_examples(examples: Sequence[Example], text: str) -> None:
     """Leave out the numbers of examples that are not about their kind; `text` is of all.
 
-    A text of matrices alone is a problem.
+    A text of matrices alone may be a problem of attention.
     """
-    if sum(word.lower() not in ROLE_WORDS for word in _WORD.findall(text)) <= _MAX_WORDS:
-        return
-    is_about_attention = bool(_ATTENTION.search(text)) or any(map(_has_own_letters, examples))
+    words = [word for word in _WORD.findall(text) if word.lower() not in ROLE_WORDS]
+    is_about_attention = (
+        len(words) <= _MAX_WORDS
+        or bool(_ATTENTION.search(text))
+        or any(map(_has_own_letters, examples))
+    )
     for example in examples:
         is_other = example.kind == "layer_norm" and not (
             _LAYER_NORM.search(text) or any(map(_is_normalised, example.entries))
