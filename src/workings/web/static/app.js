@@ -100,7 +100,10 @@ function updateHistory() {
   undo.setAttribute("aria-disabled", String(!canUndo));
   redo.setAttribute("aria-disabled", String(!canRedo));
   clearTimeout(addressTimer);
-  addressTimer = setTimeout(setAddress, ADDRESS_DELAY);
+  addressTimer = setTimeout(() => {
+    // Back, Forward and links have another address, which is read soon: it is not written over.
+    if (!address || location.hash === address) setAddress();
+  }, ADDRESS_DELAY);
 }
 
 /**
@@ -190,7 +193,10 @@ function onKey(event) {
 
 async function onHashChange() {
   if (location.hash === address) return;
-  const { screen: name, problem, view } = await resolveAddress(location.hash);
+  clearTimeout(addressTimer);
+  address = location.hash;
+  const { screen: named, problem, view } = await resolveAddress(location.hash);
+  const name = named || "home"; // Back to an address that was not written yet
   if (!Object.hasOwn(SCREENS, name)) return;
   const isCurrent = writeAddress(name, store.problem, store.view(name)) === location.hash;
   if (problem && !isCurrent) store.changeProblem((state) => Object.assign(state, problem));
