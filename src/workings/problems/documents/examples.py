@@ -453,7 +453,7 @@ def _is_ambiguous(chunk: Example, entry: Entry) -> bool:
         _key(other) == _key(entry)
         and other.rows is not None
         and not other.is_factor
-        and not _is_reprint(other.rows, entry.rows)
+        and not is_print_of(other.rows, entry.rows)
         for other in chunk.by_key.get(_key(entry), [])
         if not _is_unstacked(chunk.kind, entry)
     )
@@ -476,7 +476,7 @@ def _changes(chunk: Example, entry: Entry) -> bool:
                 return False  # one letter for two steps: the numbers will tell
             if is_step and _shape(other.rows) != _shape(entry.rows):
                 return False  # one of them is garbled
-            if not _is_reprint(other.rows, entry.rows):
+            if not is_print_of(other.rows, entry.rows):
                 return bool(chunk.claims) or is_given(chunk.kind, entry.role)
     return False
 
@@ -488,7 +488,8 @@ def _is_unstacked(kind: str, entry: Entry) -> bool:
     return is_row and not is_given(kind, entry.role)
 
 
-def _is_reprint(one: Rows, other: Rows) -> bool:
+def is_print_of(one: Rows, other: Rows) -> bool:
+    """Return True for two prints of the same numbers, one perhaps with fewer decimals."""
     if _shape(one) != _shape(other):
         return False
     return is_reprint(one, other) or _is_rounded_again(one, other)
@@ -529,10 +530,10 @@ def _conflict(current: Example, chunk: Example, *, is_masked_anew: bool) -> bool
         if given and claimed and before is None and _is_in_other_form(entry, known):
             return True
         if given and before is not None and before.rows is not None and entry.rows is not None:
-            if not _is_reprint(before.rows, entry.rows) or count_differences(
+            if not is_print_of(before.rows, entry.rows) or count_differences(
                 before.rows, entry.rows
             ):
-                if claimed and not (entry.is_factor and _is_reprint(before.rows, entry.rows)):
+                if claimed and not (entry.is_factor and is_print_of(before.rows, entry.rows)):
                     return True
             elif not entry.is_factor:
                 restated = True
@@ -543,7 +544,7 @@ def _conflict(current: Example, chunk: Example, *, is_masked_anew: bool) -> bool
                 continue
             if before is None or before.rows is None or entry.rows is None:
                 repeated = repeated or (entry.key in claimed and entry.row is None)
-            elif not _is_reprint(before.rows, entry.rows):
+            elif not is_print_of(before.rows, entry.rows):
                 return True
             else:
                 repeated = True

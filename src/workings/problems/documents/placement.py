@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from workings.problems.documents.entries import Entry, is_scalar, to_row
+from workings.problems.documents.examples import is_print_of
 from workings.problems.documents.matrices import Rows
 from workings.problems.numbers import transpose_rows
-from workings.problems.reprints import is_reprint
 
 _SCORES = frozenset({"scores", "scaled", "masked"})
 
@@ -41,7 +41,7 @@ def _holds(printed: Rows, entry: Entry) -> bool:
     """Return True if a print has the numbers of an entry, perhaps turned, or a print of them."""
     rows = entry.rows or []
     turned = transpose_rows(rows)
-    if any(_is_same_print(printed, own) for own in (rows, turned)):
+    if any(printed == own or is_print_of(printed, own) for own in (rows, turned)):
         return True
     own = to_row(rows) if 1 in (len(rows), len(rows[0])) else None
     if own is not None:
@@ -49,11 +49,6 @@ def _holds(printed: Rows, entry: Entry) -> bool:
             map(len, printed)
         ) == len(own)
     return _is_part(printed, rows)
-
-
-def _is_same_print(printed: Rows, rows: Rows) -> bool:
-    is_even = (len(printed), len(printed[0])) == (len(rows), len(rows[0]))
-    return is_even and (printed == rows or is_reprint(printed, rows))
 
 
 def _starts_with(line: Sequence[str], own: Sequence[str]) -> bool:

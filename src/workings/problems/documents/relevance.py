@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from workings.problems.documents.dot_products import DOT_PRODUCT
 from workings.problems.documents.entries import Entry, get_symbol
 from workings.problems.documents.examples import Example
+from workings.problems.documents.forms import has_infinity
 from workings.problems.documents.words import ROLE_WORDS
 
 _ATTENTION = re.compile(
@@ -66,8 +67,11 @@ def _has_own_letters(example: Example) -> bool:
 
 
 def _has_steps(example: Example) -> bool:
-    """Return False for x = … and y = … alone."""
+    """Return False for x = … and y = … alone, and where nothing but −∞ is printed."""
     return any(
+        any(not has_infinity([[cell]]) for row in entry.rows or [["?"]] for cell in row)
+        for entry in example.entries
+    ) and any(
         entry.role in _STEPS | _WEIGHTS or (entry.role != "X" and entry.evidence != "letter")
         for entry in (*example.entries, *example.inherited)
     )
